@@ -1,0 +1,3 @@
+module github.com/longwire/longwire
+
+go 1.26
