@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// file is one that belongs into web/dist.
+type file struct {
+	name   string
+	data   []byte
+	hashed bool // the name changes with the data
+	budget int  // bytes after brotli, 0: none
+}
+
+// The budgets, in bytes after brotli.
+const (
+	wasmBudget = 1_200_000
+	shimBudget = 4_000
+)
+
+// build makes the files of web/dist in memory and says which version they are.
+func build(ctx context.Context, root string, out io.Writer) (files []file, version string, err error) {
+	number, err := packageVersion(filepath.Join(root, "web", "package.json"))
+	if err != nil {
+		return nil, "", err
+	}
+	loader, err := wasmExec(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+
+	// The version names what it stands in: built once without a version, the
+	// outputs hold every input that matters, the toolchain included.
+	fmt.Fprintln(out, "building wasm/ for js/wasm")
+	wasm, err := buildWasm(ctx, root, "dev")
+	if err != nil {
+		return nil, "", err
+	}
+	shim, _, err := buildShim(root, devConstants)
+	if err != nil {
+		return nil, "", err
+	}
+	version = number + "+" + hash(wasm, loader, shim)[:8]
+
+	if wasm, err = buildWasm(ctx, root, version); err != nil {
+		return nil, "", err
+	}
+	c := constants{
+		Version: version,
+		Wasm:    "./longwire." + hash(wasm)[:12] + ".wasm",
+		Exec:    "./wasm_exec." + hash(loader)[:12] + ".js",
+	}
+	shim, sourceMap, err := buildShim(root, c)
+	if err != nil {
+		return nil, "", err
+	}
+	files = []file{
+		{name: filepath.Base(c.Wasm), data: wasm, hashed: true, budget: wasmBudget},
+		{name: filepath.Base(c.Exec), data: loader, hashed: true},
+		{name: shimName, data: shim, budget: shimBudget},
+		{name: shimName + ".map", data: sourceMap},
+	}
+	page, err := pageFiles(root)
+	return append(files, page...), version, err
+}
+
+// packageVersion reads the version of the npm package.
+func packageVersion(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	var p struct{ Version string }
+	if err := json.Unmarshal(data, &p); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if p.Version == "" {
+		return "", fmt.Errorf("%s: no version", path)
+	}
+	return p.Version, nil
+}
+
+// wasmExec is the loader of the toolchain that builds the wasm: the two only fit
+// each other.
+func wasmExec(ctx context.Context) ([]byte, error) {
+	goroot, err := goCommand(ctx, ".", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env GOROOT: %w", err)
+	}
+	return os.ReadFile(filepath.Join(strings.TrimSpace(string(goroot)), "lib", "wasm", "wasm_exec.js"))
+}
+
+func buildWasm(ctx context.Context, root, version string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "longwire-webbuild-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	target := filepath.Join(dir, "longwire.wasm")
+	// Nothing of the machine or the commit goes in, so equal sources give equal bytes.
+	cmd := goCommand(ctx, root, "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -X main.version="+version, "-o", target, "./wasm")
+	cmd.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build ./wasm: %w\n%s", err, text)
+	}
+	return os.ReadFile(target)
+}
+
+func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	return cmd
+}
+
+// pageFiles are served as they are: the demo page and the types.
+func pageFiles(root string) ([]file, error) {
+	paths, err := filepath.Glob(filepath.Join(root, "web", "demo.*"))
+	if err != nil {
+		return nil, err
+	}
+	var files []file
+	for _, path := range append(paths, filepath.Join(root, "web", "types.d.ts")) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		name := filepath.Base(path)
+		if name == "demo.html" {
+			name = "index.html"
+		}
+		files = append(files, file{name: name, data: data})
+	}
+	return files, nil
+}
+
+// hash is the SHA-256 over all parts, each with its length, in hexadecimal.
+func hash(parts ...[]byte) string {
+	h := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(h, "%d:", len(part))
+		_, _ = h.Write(part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+const shimName = "longwire.js"
+
+// constants are what the shim has to know of its build. Its source holds those
+// of devConstants, in the line that they make.
+type constants struct {
+	Version string // of shim and wasm alike
+	Wasm    string // where the wasm is, relative to the shim
+	Exec    string // where Go's loader is, relative to the shim
+}
+
+var devConstants = constants{Version: "dev", Wasm: "./longwire.wasm", Exec: "./wasm_exec.js"}
+
+func (c constants) line() []byte {
+	return fmt.Appendf(nil, "const BUILD = { version: '%s', wasm: '%s', exec: '%s' };", c.Version, c.Wasm, c.Exec)
+}
+
+// buildShim puts the constants into the shim and minifies it.
+func buildShim(root string, c constants) (code, sourceMap []byte, err error) {
+	dir := filepath.Join(root, "web")
+	source, err := os.ReadFile(filepath.Join(dir, shimName))
+	if err != nil {
+		return nil, nil, err
+	}
+	if n := bytes.Count(source, devConstants.line()); n != 1 {
+		return nil, nil, fmt.Errorf("web/%s holds this line %d times, want once: %s", shimName, n, devConstants.line())
+	}
+	source = bytes.Replace(source, devConstants.line(), c.line(), 1)
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	result := api.Build(api.BuildOptions{
+		Stdin: &api.StdinOptions{
+			Contents:   string(source),
+			ResolveDir: dir,
+			Sourcefile: shimName,
+			Loader:     api.LoaderJS,
+		},
+		AbsWorkingDir:     dir,
+		Outfile:           shimName,
+		Bundle:            true,
+		Format:            api.FormatESModule,
+		Platform:          api.PlatformBrowser,
+		Target:            api.ES2022,
+		Charset:           api.CharsetUTF8,
+		MinifyWhitespace:  true,
+		MinifyIdentifiers: true,
+		MinifySyntax:      true,
+		Sourcemap:         api.SourceMapLinked,
+		Banner:            map[string]string{"js": "/*! longwire " + c.Version + " | MIT | github.com/longwire/longwire */"},
+	})
+	var problems []error
+	for _, m := range append(result.Errors, result.Warnings...) {
+		problems = append(problems, message(m))
+	}
+	if len(problems) > 0 {
+		return nil, nil, errors.Join(problems...)
+	}
+	for _, f := range result.OutputFiles {
+		if filepath.Ext(f.Path) == ".map" {
+			sourceMap = f.Contents
+		} else {
+			code = f.Contents
+		}
+	}
+	return code, sourceMap, nil
+}
+
+func message(m api.Message) error {
+	if m.Location == nil {
+		return errors.New(m.Text)
+	}
+	return fmt.Errorf("web/%s:%d: %s", m.Location.File, m.Location.Line, m.Text)
+}
