@@ -1,0 +1,135 @@
+# Versions. Those of the Go tools are in tools/go.mod, those of the JavaScript
+# tools and of Playwright in playwright/package.json.
+GOLANGCI_LINT_VERSION := v2.15.0
+
+# What a caller may set.
+ADDR     ?= 127.0.0.1:8080
+FUZZTIME ?= 20s
+
+SHELL         := bash
+.SHELLFLAGS   := -eu -o pipefail -c
+MAKEFLAGS     += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+GOLANGCI_LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+WEBBUILD      := go -C tools run ./webbuild
+# Go's own runner for js/wasm under Node. It hands the environment to the program,
+# which has room for little of it.
+NODE_EXEC      = env -i HOME="$$HOME" PATH="$$PATH" GOOS=js GOARCH=wasm go test -exec "$$(go env GOROOT)/lib/wasm/go_js_wasm_exec"
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- Build: needs Go and nothing else.
+
+.PHONY: build
+build: web build-server ## build web/dist (wasm, shim, demo page) and bin/longwire
+
+.PHONY: web
+web:
+	$(WEBBUILD)
+
+.PHONY: build-server
+build-server: ## build bin/longwire around the web/dist that is there
+	go build -trimpath -o bin/longwire ./cmd/longwire
+
+.PHONY: demo
+demo: build ## build all, then serve the demo page on ADDR (127.0.0.1:8080)
+	@echo "The demo is at http://$(ADDR)/ until you press Ctrl-C."
+	@exec bin/longwire serve -addr $(ADDR) -faults
+
+.PHONY: size
+size: ## print raw, gzip and brotli sizes beside the budgets; fail above them
+	$(WEBBUILD) -check
+
+# --- Test: installs what it lacks.
+
+.PHONY: test
+test: lint test-go test-wasm test-e2e ## everything: lint and all tests below
+
+.PHONY: test-go
+test-go: ## the Go tests, natively, with the race detector
+	go test -race $$(go list ./... | grep -v /jsbridge$$)
+	go -C tools test ./...
+
+.PHONY: test-wasm
+test-wasm: browsers need-node bin/wasmbrowsertest ## the Go tests of the browser side: in Chromium, or in Node what needs no browser
+	$(NODE_EXEC) ./wire ./stream ./reconnect
+	PATH="$(CURDIR)/bin:$$PATH" go test ./jsbridge
+
+.PHONY: test-e2e
+test-e2e: browsers node_modules web build-server ## the browser tests, in Chromium and Firefox
+	cd playwright && npx --no-install playwright test
+
+.PHONY: lint
+lint: lint-go lint-js ## golangci-lint for each platform, biome and tsc
+
+.PHONY: lint-go
+lint-go: $(GOLANGCI_LINT)
+	$(GOLANGCI_LINT) run ./...
+	GOOS=js GOARCH=wasm $(GOLANGCI_LINT) run ./...
+	cd tools && ../$(GOLANGCI_LINT) run --config ../.golangci.yml ./...
+
+.PHONY: lint-js
+lint-js: node_modules
+	playwright/node_modules/.bin/biome check --error-on-warnings .
+	playwright/node_modules/.bin/tsc --project .
+	playwright/node_modules/.bin/tsc --project playwright
+
+.PHONY: fmt
+fmt: $(GOLANGCI_LINT) node_modules ## format Go and JavaScript
+	$(GOLANGCI_LINT) fmt ./...
+	cd tools && ../$(GOLANGCI_LINT) fmt --config ../.golangci.yml ./...
+	playwright/node_modules/.bin/biome check --write .
+
+.PHONY: fuzz
+fuzz: ## fuzz each target for FUZZTIME (20s)
+	@for package in $$(go list ./... | grep -v /jsbridge$$); do \
+		targets=$$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); \
+		for target in $$targets; do \
+			echo "$$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+.PHONY: bench
+bench: browsers node_modules web build-server ## the benchmarks, in Go and from server to page
+	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /jsbridge$$)
+	cd playwright && BENCH=1 npx --no-install playwright test --pass-with-no-tests
+
+# --- Tools.
+
+.PHONY: tools
+tools: $(GOLANGCI_LINT) bin/wasmbrowsertest node_modules ## install linters and test runners into bin/ and playwright/
+
+# From source, as its binaries cannot be pinned through the module proxy; takes minutes.
+$(GOLANGCI_LINT):
+	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv bin/golangci-lint $@
+
+bin/wasmbrowsertest: tools/go.mod
+	GOBIN=$(CURDIR)/bin go -C tools install github.com/agnivade/wasmbrowsertest
+
+.PHONY: need-node
+need-node:
+	@command -v npm >/dev/null && command -v node >/dev/null || \
+		{ echo "node and npm are missing: install Node.js 20.19 or later for the JavaScript linters and the browser tests" >&2; exit 1; }
+
+.PHONY: node_modules
+node_modules: need-node playwright/node_modules/.package-lock.json
+
+playwright/node_modules/.package-lock.json: playwright/package-lock.json
+	cd playwright && npm ci --no-progress
+	@touch $@
+
+.PHONY: browsers
+browsers: node_modules
+	@tools/browsers.sh
+
+.PHONY: clean
+clean: ## remove what was built, but not the tools
+	rm -rf bin/longwire playwright/test-results playwright/playwright-report
+	find web/dist -type f ! -name .gitkeep -delete
