@@ -103,7 +103,7 @@ bench: browsers node_modules web build-server ## the benchmarks, in Go and from 
 # --- Tools.
 
 .PHONY: tools
-tools: $(GOLANGCI_LINT) bin/wasmbrowsertest node_modules ## install linters and test runners into bin/ and playwright/
+tools: $(GOLANGCI_LINT) bin/wasmbrowsertest browsers ## install linters, test runners and browsers
 
 # From source, as its binaries cannot be pinned through the module proxy; takes minutes.
 $(GOLANGCI_LINT):
