@@ -1,0 +1,218 @@
+package reconnect
+
+import (
+	"time"
+
+	"github.com/longwire/longwire/wire"
+)
+
+// Event is what a driver tells a [Machine]. The concrete types are the structs
+// below.
+type Event interface{ event() }
+
+type (
+	// Start begins: from idle, or afresh from an end.
+	Start struct{}
+	// Stop ends for good, with cause CauseClosed. What is pending is settled.
+	Stop struct{}
+	// Sleep gives the connection up because the page is about to be suspended;
+	// nothing is dialled until Wake.
+	Sleep struct{}
+	// Wake ends Sleep.
+	Wake struct{}
+
+	// URLReady answers FetchURL with the same attempt; URLFailed says that there
+	// is none. Answers to an older FetchURL are ignored.
+	URLReady struct {
+		Attempt uint64
+		URL     string
+	}
+	URLFailed struct {
+		Attempt uint64
+		Err     string
+	}
+
+	// Opened says that the socket is open.
+	Opened struct{ Conn uint64 }
+	// Received hands over one message. The machine keeps no part of Data.
+	Received struct {
+		Conn   uint64
+		Data   []byte
+		Binary bool
+	}
+	// Closed says that the socket is gone, with the code and reason of the
+	// peer's close frame, or 1005 or 1006. It comes after every message.
+	Closed struct {
+		Conn   uint64
+		Code   int
+		Reason string
+	}
+
+	// ProbeDone is the outcome of Probe with the same number.
+	ProbeDone struct {
+		N          uint64
+		Status     int           // HTTP status, 0 when there was no readable answer
+		Marker     bool          // the header Longwire-Probe: 1 was there
+		Redirected bool          // a redirect, which is never followed
+		RetryAfter time.Duration // 0: none
+		Err        string        // network error
+	}
+
+	// Tick says that the time Next asked for has come. A Tick at any other time
+	// does no harm: deadlines are judged by elapsed time.
+	Tick struct{}
+
+	// Signal is a hint from the surroundings.
+	Signal struct{ Kind SignalKind }
+
+	// Send queues a message. It is settled exactly once, by Settle.
+	Send struct {
+		ID   string
+		Body wire.Raw
+	}
+	// Cancel withdraws a message.
+	Cancel struct{ ID string }
+
+	// Subscribe follows a stream (empty: the session's own) from a position, or
+	// without one from a snapshot or from now.
+	Subscribe struct {
+		Stream string
+		From   wire.Want
+	}
+	// Unsubscribe stops following a stream.
+	Unsubscribe struct{ Stream string }
+	// Positions replaces all that is wanted, by a relay, before it dials.
+	Positions struct{ Streams map[string]wire.Want }
+
+	// Reauthorize says that there is a new login: an end with
+	// CauseUnauthorized is revived, a wait is cut short.
+	Reauthorize struct{}
+	// ReconnectNow dials at once, undercutting every wait and floor; while
+	// connected it verifies the link.
+	ReconnectNow struct{}
+	// Stalled says that the driver has stopped or begun again to read because
+	// the application is behind: silence then proves nothing.
+	Stalled struct{ On bool }
+)
+
+func (Start) event()        {}
+func (Stop) event()         {}
+func (Sleep) event()        {}
+func (Wake) event()         {}
+func (URLReady) event()     {}
+func (URLFailed) event()    {}
+func (Opened) event()       {}
+func (Received) event()     {}
+func (Closed) event()       {}
+func (ProbeDone) event()    {}
+func (Tick) event()         {}
+func (Signal) event()       {}
+func (Send) event()         {}
+func (Cancel) event()       {}
+func (Subscribe) event()    {}
+func (Unsubscribe) event()  {}
+func (Positions) event()    {}
+func (Reauthorize) event()  {}
+func (ReconnectNow) event() {}
+func (Stalled) event()      {}
+
+// SignalKind says what has changed around the client.
+type SignalKind uint8
+
+// Kinds of signals.
+const (
+	Online  SignalKind = iota + 1 // a network is back, or is said to be
+	Offline                       // the network is said to be gone
+	Visible                       // somebody looks at the page
+	Hidden
+)
+
+// Action is what a [Machine] tells its driver to do. The concrete types are the
+// structs below. Actions are to be done in order.
+type Action interface{ action() }
+
+type (
+	// FetchURL asks for a fresh URL for one dial.
+	FetchURL struct{ Attempt uint64 }
+	// Dial opens a socket. Everything the driver says of it carries Conn.
+	Dial struct {
+		Conn uint64
+		URL  string
+	}
+	// Write sends one text message.
+	Write struct {
+		Conn uint64
+		Data []byte
+	}
+	// Abandon leaves a socket at once, open or not, telling the peer code and
+	// reason if that costs no waiting. Nothing more is wanted of it.
+	Abandon struct {
+		Conn   uint64
+		Code   int
+		Reason string
+	}
+	// Probe asks over HTTP whether network and login are fine. A probe that is
+	// still out when another one starts, or the client ends, is to be dropped.
+	Probe struct{ N uint64 }
+
+	// Deliver hands on a frame that passed every check: Welcome, Subbed, Event,
+	// Events, Snapshot or Reset. Of an Events frame the first Skip were had
+	// before.
+	Deliver struct {
+		Frame wire.Frame
+		Skip  int
+		// Text is the frame as received, nil where the machine made it.
+		Text []byte
+	}
+	// Settle says what became of a message.
+	Settle struct {
+		ID      string
+		Outcome Outcome
+		Result  wire.Raw // Accepted: what the ack carried, nil for nothing
+		Code    string   // otherwise: a word for programs
+		Reason  string   // and a sentence for people
+	}
+	// Report says that the status has changed.
+	Report struct{ Status Status }
+	// Problem tells of something wrong that the client copes with.
+	Problem struct{ Text string }
+)
+
+func (FetchURL) action() {}
+func (Dial) action()     {}
+func (Write) action()    {}
+func (Abandon) action()  {}
+func (Probe) action()    {}
+func (Deliver) action()  {}
+func (Settle) action()   {}
+func (Report) action()   {}
+func (Problem) action()  {}
+
+// Outcome is what became of a message.
+type Outcome uint8
+
+// Outcomes of a message.
+const (
+	// Accepted: the server acknowledged it.
+	Accepted Outcome = iota + 1
+	// Refused: the server refused it for good.
+	Refused
+	// NotSent: it never reached the wire and never will.
+	NotSent
+	// Unknown: it was written, and whether it took effect cannot be said.
+	Unknown
+)
+
+func (o Outcome) String() string {
+	switch o {
+	case Accepted:
+		return "accepted"
+	case Refused:
+		return "refused"
+	case NotSent:
+		return "not-sent"
+	case Unknown:
+		return "unknown"
+	}
+	return "invalid"
+}

@@ -1,0 +1,278 @@
+package reconnect
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/longwire/longwire/wire"
+)
+
+// outbox keeps every message until it is settled, in the order of the sends.
+type outbox struct {
+	list    []*message
+	byID    map[string]*message
+	bytes   int
+	window  int
+	solo    bool     // one message at a time, after a 1009
+	overdue deadline // an acknowledgement is
+	hold    deadline // after a nack with retry
+	first   deadline // expiry of the head
+}
+
+type message struct {
+	id    string
+	frame []byte
+	size  int
+	added time.Time
+
+	// inFlight: written on this connection and not answered.
+	inFlight bool
+	// written: it may have taken effect. firstWrite and dedupe say which memory
+	// of ids, and how far back, a resend relies on.
+	written    bool
+	firstWrite time.Time
+	dedupe     string
+	costs      int // connections that a 1009 for it alone has cost
+}
+
+// Codes of messages that were settled here.
+const (
+	CodeExpired   = "expired"
+	CodeFull      = "outbox full"
+	CodeTooBig    = "too big"
+	CodeCancelled = "cancelled"
+	CodeInvalid   = "invalid"
+	CodeDuplicate = "duplicate id"
+	CodeEnded     = "ended"
+)
+
+// Bounds on how long a nack with retry holds the outbox back.
+const (
+	minNackRetry = 100 * time.Millisecond
+	maxNackRetry = 5 * time.Minute
+)
+
+func (m *Machine) send(ev Send) {
+	refuse := func(code, reason string) { m.do(Settle{ID: ev.ID, Outcome: NotSent, Code: code, Reason: reason}) }
+	switch {
+	case !wire.ValidID(ev.ID):
+		refuse(CodeInvalid, "a message id has 1 to 64 bytes")
+		return
+	case len(ev.Body) == 0:
+		refuse(CodeInvalid, "the body is empty")
+		return
+	case m.state == Ended && m.cause != CauseUnauthorized:
+		refuse(CodeEnded, "the client has ended: "+m.cause)
+		return
+	case m.box.byID[ev.ID] != nil:
+		m.problem("message " + strconv.Quote(ev.ID) + " is sent twice; the first one counts")
+		return
+	case len(m.box.list) >= m.p.MaxPending:
+		refuse(CodeFull, strconv.Itoa(m.p.MaxPending)+" messages are waiting already")
+		return
+	case m.box.bytes+len(ev.Body) > m.p.MaxPendingBytes:
+		refuse(CodeFull, "more than "+strconv.Itoa(m.p.MaxPendingBytes)+" bytes would be waiting")
+		return
+	}
+	msg := &message{id: ev.ID, frame: wire.Msg(ev).Append(nil), size: len(ev.Body), added: m.now}
+	if reason := m.oversize(msg); reason != "" {
+		refuse(CodeTooBig, reason)
+		return
+	}
+	m.box.list = append(m.box.list, msg)
+	m.box.byID[ev.ID] = msg
+	m.box.bytes += msg.size
+	m.restartExpiry()
+}
+
+// oversize says that a message is larger than the server takes, or nothing.
+func (m *Machine) oversize(msg *message) string {
+	if limit := m.greeting.MaxFrame; limit > 0 && int64(len(msg.frame)) > limit {
+		return "the frame has " + strconv.Itoa(len(msg.frame)) + " bytes, the server takes " + strconv.FormatInt(limit, 10)
+	}
+	return ""
+}
+
+// restartExpiry sets the expiry to that of the head, which is the oldest.
+func (m *Machine) restartExpiry() {
+	m.box.first.clear()
+	if len(m.box.list) > 0 {
+		m.box.first.set(m.box.list[0].added, m.p.Expiry)
+	}
+}
+
+// remove takes a message out.
+func (m *Machine) remove(msg *message) {
+	for i, other := range m.box.list {
+		if other == msg {
+			m.box.list = append(m.box.list[:i], m.box.list[i+1:]...)
+			break
+		}
+	}
+	delete(m.box.byID, msg.id)
+	m.box.bytes -= msg.size
+	if len(m.box.list) == 0 {
+		m.box.solo = false
+	}
+	m.restartExpiry()
+	m.watchAcks()
+}
+
+// giveBack settles a message that nobody answered: it was not sent, or nobody
+// knows.
+func (m *Machine) giveBack(msg *message, code, reason string) {
+	outcome := NotSent
+	if msg.written {
+		outcome = Unknown
+	}
+	m.remove(msg)
+	m.do(Settle{ID: msg.id, Outcome: outcome, Code: code, Reason: reason})
+}
+
+func (m *Machine) settleAll(cause string) {
+	for len(m.box.list) > 0 {
+		m.giveBack(m.box.list[0], CodeEnded, "the client has ended: "+cause)
+	}
+}
+
+func (m *Machine) cancel(id string) {
+	if msg := m.box.byID[id]; msg != nil {
+		m.giveBack(msg, CodeCancelled, "withdrawn")
+	}
+}
+
+func (m *Machine) expire() {
+	for m.box.first.due(m.now) {
+		m.giveBack(m.box.list[0], CodeExpired, "no acknowledgement within "+m.p.Expiry.String())
+	}
+}
+
+// reconcile decides, for each message that was written before, whether the
+// server that just said welcome still remembers its id.
+func (m *Machine) reconcile(w wire.Welcome) {
+	m.box.window = wire.DefaultWindow
+	if w.Window > 0 {
+		m.box.window = int(min(w.Window, int64(m.p.MaxPending)))
+	}
+	for i := 0; i < len(m.box.list); {
+		msg := m.box.list[i]
+		switch reason := m.oversize(msg); {
+		case msg.written && (msg.dedupe != w.DedupeID || elapsed(msg.firstWrite, m.now).Milliseconds() >= w.DedupeMs):
+			m.giveBack(msg, wire.NackUnknown, "the server no longer remembers whether it had this message")
+		case reason != "":
+			m.giveBack(msg, CodeTooBig, reason)
+		default:
+			i++
+		}
+	}
+}
+
+// disconnected ends what belongs to one connection.
+func (b *outbox) disconnected() {
+	b.overdue.clear()
+	b.hold.clear()
+	for _, msg := range b.list {
+		msg.inFlight = false
+	}
+}
+
+// pump writes what the window allows, in order.
+func (m *Machine) pump() {
+	if m.box.hold.on && !m.box.hold.due(m.now) {
+		return
+	}
+	m.box.hold.clear()
+	window := m.box.window
+	if m.box.solo {
+		window = 1
+	}
+	count, bytes := 0, 0
+	for _, msg := range m.box.list {
+		if count >= window || count > 0 && bytes+msg.size > wire.WindowBytes {
+			break
+		}
+		count++
+		bytes += msg.size
+		if msg.inFlight {
+			continue
+		}
+		msg.inFlight = true
+		if !msg.written {
+			msg.written, msg.firstWrite, msg.dedupe = true, m.now, m.greeting.DedupeID
+		}
+		m.do(Write{m.conn, msg.frame})
+		if !m.box.overdue.on {
+			m.watchAcks()
+		}
+	}
+}
+
+// watchAcks starts to wait for the next acknowledgement, if one is due.
+func (m *Machine) watchAcks() {
+	m.box.overdue.clear()
+	for _, msg := range m.box.list {
+		if msg.inFlight {
+			m.box.overdue.set(m.now, m.p.AckTimeout)
+			return
+		}
+	}
+}
+
+func (m *Machine) acked(f wire.Ack) {
+	if msg := m.box.byID[f.ID]; msg != nil {
+		m.remove(msg)
+		m.do(Settle{ID: f.ID, Outcome: Accepted, Result: f.Result})
+	}
+}
+
+func (m *Machine) nacked(f wire.Nack) {
+	msg := m.box.byID[f.ID]
+	if msg == nil {
+		return
+	}
+	switch {
+	case f.HasRetry:
+		// Not now. The server refuses what follows until this id returns.
+		msg.inFlight = false
+		m.watchAcks()
+		wait := clampMs(max(f.Retry, 1), 0, minNackRetry, maxNackRetry)
+		if !m.box.hold.on || m.box.hold.left(m.now) < wait {
+			m.box.hold.set(m.now, wait)
+		}
+	case f.Code == wire.NackUnknown:
+		m.remove(msg)
+		m.do(Settle{ID: f.ID, Outcome: Unknown, Code: f.Code, Reason: f.Reason})
+	default:
+		m.remove(msg)
+		m.do(Settle{ID: f.ID, Outcome: Refused, Code: f.Code, Reason: f.Reason})
+	}
+}
+
+// blame finds the message that a 1009 was for. With several in flight that
+// cannot be told: they go one at a time from then on. A message that costs the
+// connection twice while it is alone is failed, alone.
+func (m *Machine) blame(v verdict) {
+	if v.kind != tooBig {
+		return
+	}
+	var alone *message
+	for _, msg := range m.box.list {
+		if !msg.inFlight {
+			continue
+		}
+		if alone != nil {
+			m.box.solo = true
+			return
+		}
+		alone = msg
+	}
+	if alone == nil {
+		return
+	}
+	m.box.solo = true
+	alone.costs++
+	if alone.costs >= 2 {
+		m.remove(alone)
+		m.do(Settle{ID: alone.id, Outcome: Refused, Code: CodeTooBig, Reason: "the server closes the connection over it"})
+	}
+}

@@ -1,0 +1,287 @@
+package reconnect
+
+import (
+	"github.com/longwire/longwire/wire"
+)
+
+// follow is the place of the client in one stream. The position moves by
+// delivery only, by exactly one; a resync voids it.
+type follow struct {
+	state StreamState
+	pos   wire.Want
+	err   string
+	holes int      // asked again since the last progress
+	busy  deadline // when to ask again after "busy"
+}
+
+// maxHoles bounds how often a stream is asked for again on one connection
+// without any progress in between.
+const maxHoles = 3
+
+func (f *follow) disconnected() {
+	f.busy.clear()
+	f.holes = 0
+	if f.state != StreamRefused {
+		f.state = Asking
+	}
+}
+
+// void forgets the position: only a snapshot or a reset sets it again.
+func (f *follow) void() { f.pos = wire.Want{} }
+
+// ask fills a resume frame with what is wanted now.
+func (m *Machine) ask(f *wire.Resume) {
+	for name, s := range m.streams {
+		s.state, s.err = Asking, ""
+		if name == "" {
+			f.Own = s.pos
+			continue
+		}
+		if f.Subs == nil {
+			f.Subs = make(map[string]wire.Want)
+		}
+		f.Subs[name] = s.pos
+	}
+}
+
+func (m *Machine) subscribe(stream string, from wire.Want) {
+	if m.streams[stream] == nil {
+		m.streams[stream] = &follow{pos: from}
+	} else if !m.p.Relay {
+		return
+	}
+	// A relay passes each request on: the server's cursor goes back for whoever
+	// is behind, never forward.
+	m.changed = true
+	if m.phase == phaseLive {
+		m.sub(stream, from)
+	}
+}
+
+func (m *Machine) unsubscribe(stream string) {
+	if _, ok := m.streams[stream]; !ok {
+		return
+	}
+	delete(m.streams, stream)
+	m.changed = true
+	if m.phase == phaseLive && m.version > 0 {
+		m.write(wire.Unsub{Stream: stream})
+	}
+}
+
+// positions replaces what is wanted, between connections.
+func (m *Machine) positions(streams map[string]wire.Want) {
+	if m.phase == phaseWelcome || m.phase == phaseLive {
+		return // a connection is asked with sub and unsub
+	}
+	for name := range m.streams {
+		if _, ok := streams[name]; !ok {
+			delete(m.streams, name)
+		}
+	}
+	for name, want := range streams {
+		m.streams[name] = &follow{pos: want}
+	}
+	m.changed = true
+}
+
+// sub asks for one stream on a live connection. Answers come in order, one for
+// each, and only the last one counts.
+func (m *Machine) sub(stream string, from wire.Want) {
+	if m.version == 0 {
+		if stream == "" {
+			m.answer(stream, m.streams[stream], m.greeting.Own)
+		} else {
+			m.refuse(stream, noNamedStreams)
+		}
+		return
+	}
+	f := m.streams[stream]
+	f.state, f.err = Asking, ""
+	f.busy.clear()
+	m.asked[stream]++
+	m.write(wire.Sub{Stream: stream, Want: from})
+}
+
+const noNamedStreams = "this server knows no named streams"
+
+// refuse marks a stream as refused and says so to whoever wants it.
+func (m *Machine) refuse(stream, why string) {
+	f := m.streams[stream]
+	f.state, f.err = StreamRefused, why
+	m.changed = true
+	m.do(Deliver{Frame: wire.Subbed{Stream: stream, Answer: wire.Answer{Error: why}}})
+}
+
+// giveUp stops wanting a stream and says why.
+func (m *Machine) giveUp(stream, why string) {
+	if m.streams[stream] != nil {
+		m.refuse(stream, why)
+		delete(m.streams, stream)
+	}
+}
+
+// answers takes what the welcome says of each stream.
+func (m *Machine) answers(w wire.Welcome) {
+	for name, f := range m.streams {
+		if name == "" {
+			m.answer(name, f, w.Own)
+			continue
+		}
+		a, ok := w.Subs[name]
+		switch {
+		case ok:
+			m.answer(name, f, a)
+		case w.V == 0:
+			m.refuse(name, noNamedStreams)
+		default:
+			m.sub(name, f.pos) // subscribed to while the welcome was under way
+		}
+	}
+}
+
+func (m *Machine) subbed(f wire.Subbed, text []byte) {
+	if m.asked[f.Stream] > 0 {
+		m.asked[f.Stream]--
+	} else if f.Answer.Error == "" {
+		m.problem("an answer for a stream nobody asked for")
+		return
+	}
+	s := m.streams[f.Stream]
+	if s == nil || m.asked[f.Stream] > 0 {
+		return
+	}
+	m.do(Deliver{Frame: f, Text: text})
+	m.answer(f.Stream, s, f.Answer)
+}
+
+// answer takes what the server says of a stream.
+func (m *Machine) answer(name string, f *follow, a wire.Answer) {
+	m.changed = true
+	switch {
+	case a.Error == wire.ErrBusy:
+		f.state, f.err = Asking, a.Error
+		f.busy.set(m.now, clampMs(a.Retry, busyFloor, kickSpread/10, maxRetryAfter))
+	case a.Error != "":
+		f.state, f.err = StreamRefused, a.Error
+	case a.Resync:
+		f.void()
+		f.state = Resyncing
+	case !f.pos.Has || m.p.Relay:
+		// Asked for without a position, and there is no snapshot: from now on.
+		// A relay believes: whoever holds a position checks it.
+		if !f.pos.Has {
+			f.pos = wire.Want{Has: true, After: a.Seq, Epoch: a.Epoch}
+		}
+		f.state = Following
+	case f.pos.Epoch != a.Epoch || f.pos.After > a.Seq || f.pos.After < a.First && m.version > 0:
+		// It says that the rest follows, but it cannot. Say that there is a gap.
+		m.problem("the server resumes stream \"" + name + "\" from a position that it does not cover")
+		m.gap(f, wire.Reset{Stream: name, Seq: a.Seq, Epoch: a.Epoch, First: a.First, Reason: "position not covered"}, nil)
+	default:
+		f.state = Following
+	}
+}
+
+// askBusy asks again for streams that were busy.
+func (m *Machine) askBusy() {
+	for name, f := range m.streams {
+		if f.busy.due(m.now) {
+			m.sub(name, f.pos)
+		}
+	}
+}
+
+// events delivers n events from the number from on, of which some may be known.
+func (m *Machine) events(stream string, from, n uint64, frame wire.Frame, text []byte) {
+	f := m.streams[stream]
+	if f == nil || n == 0 {
+		return
+	}
+	if e, ok := frame.(wire.Event); ok && m.version == 0 {
+		frame, text = wire.Event{Seq: e.Seq, Stream: e.Stream, Data: e.Rest()}, nil
+	}
+	last := from + n - 1
+	if m.p.Relay {
+		f.pos = wire.Want{Has: true, After: last, Epoch: f.pos.Epoch}
+		m.do(Deliver{Frame: frame, Text: text})
+		return
+	}
+	if f.state != Following || last <= f.pos.After {
+		return
+	}
+	if from > f.pos.After+1 {
+		m.hole(stream, f, from)
+		return
+	}
+	skip := int(f.pos.After + 1 - from) //nolint:gosec // below n
+	f.pos.After = last
+	f.holes = 0
+	m.do(Deliver{Frame: frame, Skip: skip, Text: text})
+}
+
+// hole asks for a stream again from where it stands.
+func (m *Machine) hole(stream string, f *follow, at uint64) {
+	m.problem(m.holeText(stream, at, f.pos.After+1))
+	f.holes++
+	if m.version == 0 || f.holes > maxHoles {
+		m.abandon(wire.CloseBadRequest, "hole in a stream")
+		return
+	}
+	m.sub(stream, f.pos)
+}
+
+// snapshot takes the state of a stream that was told to resync.
+func (m *Machine) snapshot(s wire.Snapshot, text []byte) {
+	f := m.streams[s.Stream]
+	if f == nil {
+		return
+	}
+	if !s.HasSeq {
+		if m.version > 0 {
+			m.bad("snapshot: seq: missing")
+			return
+		}
+		s.HasSeq, s.Seq, text = true, m.greeting.Own.Seq, nil
+	}
+	if m.version == 0 && s.Epoch == "" {
+		s.Epoch, text = m.session, nil
+	}
+	if f.state != Resyncing && !m.p.Relay {
+		return
+	}
+	f.pos = wire.Want{Has: true, After: s.Seq, Epoch: s.Epoch}
+	f.state = Following
+	m.changed = true
+	m.do(Deliver{Frame: s, Text: text})
+}
+
+func (m *Machine) resetStream(r wire.Reset, text []byte) {
+	f := m.streams[r.Stream]
+	if f == nil || f.state != Resyncing && f.state != Following {
+		return
+	}
+	m.gap(f, r, text)
+}
+
+// gap says that there is one, and takes the position behind it unless a
+// snapshot brings it.
+func (m *Machine) gap(f *follow, r wire.Reset, text []byte) {
+	if r.Snapshot {
+		f.void()
+		f.state = Resyncing
+	} else {
+		f.pos = wire.Want{Has: true, After: r.Seq, Epoch: r.Epoch}
+		f.state = Following
+	}
+	m.changed = true
+	m.do(Deliver{Frame: r, Text: text})
+}
+
+// forgetSession drops the session and what belongs to it; named streams stay.
+func (m *Machine) forgetSession() {
+	m.session = ""
+	if f := m.streams[""]; f != nil {
+		f.void()
+	}
+}

@@ -1,0 +1,217 @@
+//go:build !js
+
+package reconnect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/longwire/longwire/wire"
+)
+
+// Position is a place in a stream: that of the last event that was handled.
+type Position struct {
+	Seq   uint64
+	Epoch string
+}
+
+// EventInfo is one event of a stream.
+type EventInfo struct {
+	Stream string
+	Seq    uint64
+	Data   json.RawMessage
+}
+
+// SnapshotInfo is the state of a stream at a position. It replaces everything
+// that the application knew of the stream.
+type SnapshotInfo struct {
+	Stream   string
+	Position Position
+	State    json.RawMessage
+}
+
+// Gap says that events were missed which the server can no longer replay.
+type Gap struct {
+	Stream   string
+	Position Position // where the stream goes on; zero if a snapshot follows
+	Snapshot bool     // a snapshot follows; else reload by your own means
+	Reason   string
+}
+
+// Resumed says how a stream goes on after a connection: with Missed events that
+// follow now, 0 for nothing missed.
+type Resumed struct {
+	Stream string
+	Missed uint64
+}
+
+// Handler is called for one stream, one call at a time, in order. Fields may be
+// nil. A position counts as handled when Event or Snapshot has returned.
+type Handler struct {
+	Event    func(EventInfo)
+	Snapshot func(SnapshotInfo)
+	Gap      func(Gap)
+	Resumed  func(Resumed)
+	// Refused is told why the server does not let the client follow the stream.
+	// It is asked for again with the next connection.
+	Refused func(error)
+}
+
+// Subscription is a stream that is being followed.
+type Subscription struct {
+	c       *Client
+	stream  string
+	h       Handler
+	pos     Position // of the last event handled; guarded by c.mu
+	hasPos  bool
+	epoch   string // of the events being delivered; only the delivering goroutine
+	removed bool   // guarded by c.mu
+}
+
+// ErrSubscribed is returned by Subscribe for a stream that is followed already.
+var ErrSubscribed = errors.New("reconnect: already subscribed to this stream")
+
+// Subscribe follows a stream; the empty name is the session's own. With a
+// position the events after it are replayed, or a gap is said; with nil the
+// stream starts with a snapshot or, where the server has none, from now.
+func (c *Client) Subscribe(stream string, from *Position, h Handler) (*Subscription, error) {
+	if stream != "" && !wire.ValidStream(stream) {
+		return nil, fmt.Errorf("reconnect: stream name %q must be 1 to 128 bytes of [A-Za-z0-9._:/-]", stream)
+	}
+	s := &Subscription{c: c, stream: stream, h: h}
+	want := wire.Want{}
+	if from != nil {
+		if from.Seq > wire.MaxSeq || len(from.Epoch) > wire.MaxEpoch {
+			return nil, fmt.Errorf("reconnect: position of stream %q: out of range", stream)
+		}
+		want = wire.Want{Has: true, After: from.Seq, Epoch: from.Epoch}
+		s.pos, s.hasPos, s.epoch = *from, true, from.Epoch
+	}
+	c.mu.Lock()
+	if c.subs[stream] != nil {
+		c.mu.Unlock()
+		return nil, fmt.Errorf("%w: %q", ErrSubscribed, stream)
+	}
+	c.subs[stream] = s
+	c.mu.Unlock()
+	c.post(Subscribe{Stream: stream, From: want})
+	return s, nil
+}
+
+// Unsubscribe stops following. A handler that is running goes on to its end; no
+// further one is called.
+func (s *Subscription) Unsubscribe() {
+	s.c.mu.Lock()
+	again := s.removed
+	s.removed = true
+	if !again {
+		delete(s.c.subs, s.stream)
+	}
+	s.c.mu.Unlock()
+	if !again {
+		s.c.post(Unsubscribe{Stream: s.stream})
+	}
+}
+
+// Position returns the position of the last event whose handler has returned;
+// false before the first one, and while a snapshot is awaited.
+func (s *Subscription) Position() (Position, bool) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.pos, s.hasPos
+}
+
+// moved notes that the application has handled everything up to seq.
+func (s *Subscription) moved(seq uint64) {
+	s.c.mu.Lock()
+	s.pos, s.hasPos = Position{seq, s.epoch}, true
+	s.c.mu.Unlock()
+}
+
+func (s *Subscription) live() bool {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return !s.removed
+}
+
+// deliver calls the handlers for one frame. It runs in the delivering goroutine.
+func (s *Subscription) deliver(f wire.Frame, skip int) {
+	if !s.live() {
+		return
+	}
+	switch f := f.(type) {
+	case wire.Event:
+		s.event(f.Seq, f.Data)
+	case wire.Events:
+		for i := skip; i < len(f.Data); i++ {
+			s.event(f.From+uint64(i), f.Data[i])
+		}
+	case wire.Snapshot:
+		s.epoch = f.Epoch
+		if s.h.Snapshot != nil {
+			s.h.Snapshot(SnapshotInfo{s.stream, Position{f.Seq, f.Epoch}, json.RawMessage(f.State)})
+		}
+		s.moved(f.Seq)
+	case wire.Reset:
+		s.gap(f)
+	case wire.Subbed:
+		s.answer(f.Answer)
+	}
+}
+
+func (s *Subscription) event(seq uint64, data wire.Raw) {
+	if !s.live() {
+		return // unsubscribed by the handler of an event before this one
+	}
+	if s.h.Event != nil {
+		s.h.Event(EventInfo{s.stream, seq, json.RawMessage(data)})
+	}
+	s.moved(seq)
+}
+
+func (s *Subscription) gap(f wire.Reset) {
+	g := Gap{Stream: s.stream, Snapshot: f.Snapshot, Reason: f.Reason}
+	if !f.Snapshot {
+		g.Position = Position{f.Seq, f.Epoch}
+		s.epoch = f.Epoch
+	}
+	if s.h.Gap != nil {
+		s.h.Gap(g)
+	}
+	if f.Snapshot {
+		s.c.mu.Lock()
+		s.hasPos = false
+		s.c.mu.Unlock()
+	} else {
+		s.moved(f.Seq)
+	}
+}
+
+// answer takes what the server says of the stream, in a welcome or a subbed.
+func (s *Subscription) answer(a wire.Answer) {
+	s.c.mu.Lock()
+	pos, has := s.pos, s.hasPos
+	if a.Resync {
+		s.hasPos = false
+	}
+	s.c.mu.Unlock()
+	switch {
+	case a.Error == wire.ErrBusy:
+	case a.Error != "":
+		if s.h.Refused != nil {
+			s.h.Refused(fmt.Errorf("reconnect: stream %q: %s", s.stream, a.Error))
+		}
+	case a.Resync:
+		if has {
+			s.gap(wire.Reset{Snapshot: true, Reason: "the server no longer has what was missed"})
+		}
+	case !has:
+		s.epoch = a.Epoch
+		s.moved(a.Seq)
+	case a.Epoch == pos.Epoch && a.Seq >= pos.Seq:
+		if s.h.Resumed != nil {
+			s.h.Resumed(Resumed{s.stream, a.Seq - pos.Seq})
+		}
+	}
+}
