@@ -278,7 +278,8 @@ func (d *driver) ask(ctx context.Context, n uint64) ProbeDone {
 	return done
 }
 
-// parseRetryAfter reads seconds or a date, RFC 9110 section 10.2.3.
+// parseRetryAfter reads the value of a Retry-After header, seconds or a date
+// (RFC 9110 section 10.2.3), as seen at now. Anything else is 0.
 func parseRetryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second //nolint:gosec // 31 bits

@@ -99,6 +99,9 @@ func NewMachine(p Policy) (*Machine, error) {
 	}, nil
 }
 
+// Policy returns the policy with its defaults.
+func (m *Machine) Policy() Policy { return m.p }
+
 // Handle tells the machine what happened at now and returns what to do, in
 // order. The slice is valid until the next call. Events about sockets, URLs and
 // probes that are no longer current do nothing.

@@ -66,6 +66,7 @@ type Subscription struct {
 	pos     Position // of the last event handled; guarded by c.mu
 	hasPos  bool
 	epoch   string // of the events being delivered; only the delivering goroutine
+	lost    bool   // a resync was told, and what follows is not here yet; as epoch
 	removed bool   // guarded by c.mu
 }
 
@@ -148,6 +149,9 @@ func (s *Subscription) deliver(f wire.Frame, skip int) {
 			s.event(f.From+uint64(i), f.Data[i])
 		}
 	case wire.Snapshot:
+		if s.lost {
+			s.gap(wire.Reset{Snapshot: true, Reason: reasonLost})
+		}
 		s.epoch = f.Epoch
 		if s.h.Snapshot != nil {
 			s.h.Snapshot(SnapshotInfo{s.stream, Position{f.Seq, f.Epoch}, json.RawMessage(f.State)})
@@ -170,7 +174,11 @@ func (s *Subscription) event(seq uint64, data wire.Raw) {
 	s.moved(seq)
 }
 
+const reasonLost = "the server no longer has what was missed"
+
+// gap says that there is one, once, when it is known what follows.
 func (s *Subscription) gap(f wire.Reset) {
+	s.lost = false
 	g := Gap{Stream: s.stream, Snapshot: f.Snapshot, Reason: f.Reason}
 	if !f.Snapshot {
 		g.Position = Position{f.Seq, f.Epoch}
@@ -194,6 +202,7 @@ func (s *Subscription) answer(a wire.Answer) {
 	pos, has := s.pos, s.hasPos
 	if a.Resync {
 		s.hasPos = false
+		s.lost = s.lost || has
 	}
 	s.c.mu.Unlock()
 	switch {
@@ -203,9 +212,6 @@ func (s *Subscription) answer(a wire.Answer) {
 			s.h.Refused(fmt.Errorf("reconnect: stream %q: %s", s.stream, a.Error))
 		}
 	case a.Resync:
-		if has {
-			s.gap(wire.Reset{Snapshot: true, Reason: "the server no longer has what was missed"})
-		}
 	case !has:
 		s.epoch = a.Epoch
 		s.moved(a.Seq)

@@ -11,13 +11,16 @@ import (
 // The frames alias msg. A message may hold unknown fields and unknown types; it
 // must be valid UTF-8, valid JSON and nest at most 512 deep. Decode does not
 // bound the length of msg: the transport does, before it is in memory.
-func Decode(msg []byte) ([]Frame, error) {
+func Decode(msg []byte) ([]Frame, error) { return decode(msg, (*envelope).frame) }
+
+// decode is Decode for a choice of frames.
+func decode(msg []byte, build func(*envelope, []byte) Frame) ([]Frame, error) {
 	if !utf8.Valid(msg) {
 		return nil, &Error{Problem: "message is not valid UTF-8"}
 	}
 	i := space(msg, 0)
 	if i >= len(msg) || msg[i] != '[' {
-		f, err := decodeFrame(msg)
+		f, err := decodeFrame(msg, build)
 		if err != nil {
 			return nil, err
 		}
@@ -29,7 +32,7 @@ func Decode(msg []byte) ([]Frame, error) {
 	}
 	frames := make([]Frame, 0, len(texts))
 	for _, text := range texts {
-		f, err := decodeFrame(text)
+		f, err := decodeFrame(text, build)
 		if err != nil {
 			return nil, err
 		}
@@ -55,12 +58,12 @@ type envelope struct {
 	err    error     // the first thing found wrong, by the typed getters
 }
 
-func decodeFrame(text []byte) (Frame, error) {
+func decodeFrame(text []byte, build func(*envelope, []byte) Frame) (Frame, error) {
 	var e envelope
 	if err := e.read(text); err != nil {
 		return nil, err
 	}
-	f := e.frame(text)
+	f := build(&e, text)
 	if e.err != nil {
 		return nil, e.err
 	}
@@ -125,7 +128,7 @@ func isKnown(key []byte) bool {
 	case "t", "seq", "stream", "data", "from", "id", "body", "v", "session", "gen", "user",
 		"after", "epoch", "subs", "batch", "away", "n", "first", "resync", "heartbeat",
 		"maxFrame", "window", "spread", "dedupe", "error", "retry", "state", "snapshot",
-		"reason", "result", "code", "next", "stale", "within", "ms":
+		"reason", "result", "code", "next", "stale", "within", "ms", "url", "why":
 		return true
 	}
 	return false

@@ -261,6 +261,7 @@ func (f Nack) Append(dst []byte) []byte {
 	if f.HasRetry {
 		o.uint("retry", uint64(max(f.Retry, 0)))
 	}
+	o.optText("outcome", f.Outcome)
 	return o.close()
 }
 

@@ -172,6 +172,9 @@ type (
 		Reason   string
 		HasRetry bool
 		Retry    int64 // ms
+		// Outcome is for the bus only, where a hub answers in place of the
+		// server: "not-sent" or "unknown".
+		Outcome string
 	}
 
 	// Heartbeat is sent when nothing else was for the announced interval.

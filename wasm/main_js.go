@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/hack-pad/safejs"
+
+	"github.com/longwire/longwire/jsbridge"
+	"github.com/longwire/longwire/reconnect"
+)
+
+// version is set by the build to that of the shim it belongs to.
+var version = "dev"
+
+func main() {
+	if err := export(); err != nil {
+		println("longwire: " + err.Error())
+		return
+	}
+	select {} // the exports live as long as the page
+}
+
+// export hands the exports to the shim.
+func export() error {
+	openHub, err := jsbridge.NewFunc("open", func(_ safejs.Value, args []safejs.Value) any {
+		return result(open(args))
+	})
+	if err != nil {
+		return err
+	}
+	_, err = safejs.Global().Call("longwireReady", map[string]any{"version": version, "open": openHub.Value()})
+	return err
+}
+
+// result is what open returns to JavaScript: the hub, or the text of an error.
+func result(v any, err error) any {
+	if err != nil {
+		return err.Error()
+	}
+	return v
+}
+
+// open starts a hub for one tab.
+func open(args []safejs.Value) (any, error) {
+	if len(args) != 2 || args[0].Type() != safejs.TypeObject || args[1].Type() != safejs.TypeFunction {
+		return nil, errors.New("open takes an object of options and a function")
+	}
+	o, err := readOptions(args[0])
+	if err != nil {
+		return nil, err
+	}
+	h, err := newHub(o, args[1])
+	if err != nil {
+		return nil, err
+	}
+	var funcs []*jsbridge.Func
+	method := func(name string, fn func(args []safejs.Value)) safejs.Value {
+		f, makeErr := jsbridge.NewFunc("hub."+name, func(_ safejs.Value, args []safejs.Value) any {
+			fn(args)
+			return nil
+		})
+		if makeErr != nil {
+			err = makeErr
+			return safejs.Undefined()
+		}
+		funcs = append(funcs, f)
+		return f.Value()
+	}
+	exports := map[string]any{
+		"frame": method("frame", func(args []safejs.Value) {
+			if len(args) == 1 && args[0].Type() == safejs.TypeString {
+				text, _ := args[0].String() //nolint:errcheck // it is a string
+				h.fromTab(text)
+			}
+		}),
+		"close": method("close", func([]safejs.Value) { h.close() }),
+	}
+	h.release = func() {
+		for _, f := range funcs {
+			f.Release()
+		}
+	}
+	if err != nil {
+		h.release()
+		return nil, err
+	}
+	go h.run()
+	return exports, nil
+}
+
+// options are what the shim passes on from connect.
+type options struct {
+	probe  string
+	policy reconnect.Policy
+}
+
+func readOptions(v safejs.Value) (options, error) {
+	o := options{policy: reconnect.Policy{Rand: random}}
+	p := &o.policy
+	var errs []error
+	for name, field := range map[string]*time.Duration{
+		"baseMs": &p.Base, "capMs": &p.Cap, "stableAfterMs": &p.StableAfter,
+		"urlTimeoutMs": &p.URLTimeout, "dialTimeoutMs": &p.DialTimeout, "welcomeTimeoutMs": &p.WelcomeTimeout,
+		"probeTimeoutMs": &p.ProbeTimeout, "idleTimeoutMs": &p.IdleTimeout, "pingTimeoutMs": &p.PingTimeout,
+		"ackTimeoutMs": &p.AckTimeout, "expiryMs": &p.Expiry,
+	} {
+		ms, err := number(v, name)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		*field = time.Duration(ms * float64(time.Millisecond))
+	}
+	for name, field := range map[string]*int{
+		"maxPending": &p.MaxPending, "maxPendingBytes": &p.MaxPendingBytes, "maxMessage": &p.MaxMessage,
+	} {
+		n, err := number(v, name)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		*field = int(n)
+	}
+	var err error
+	if o.probe, err = text(v, "probe"); err != nil {
+		errs = append(errs, err)
+	}
+	if p.Identity, err = text(v, "identity"); err != nil {
+		errs = append(errs, err)
+	}
+	p.Probe = o.probe != ""
+	p.Relay = true
+	return o, errors.Join(errs...)
+}
+
+// maxNumber keeps a duration in ms within an int64 of nanoseconds.
+const maxNumber = 1 << 40
+
+// number returns the option name, 0 when it is not given.
+func number(v safejs.Value, name string) (float64, error) {
+	field, err := v.Get(name)
+	if err != nil || field.IsUndefined() || field.IsNull() {
+		return 0, err
+	}
+	n, err := field.Float()
+	if err != nil || !(n > 0 && n < maxNumber) { // NaN is neither
+		return 0, errors.New("option " + name + ": must be a positive number")
+	}
+	return n, nil
+}
+
+// text returns the option name, "" when it is not given.
+func text(v safejs.Value, name string) (string, error) {
+	field, err := v.Get(name)
+	if err != nil || field.IsUndefined() || field.IsNull() {
+		return "", err
+	}
+	s, err := field.String()
+	if err != nil || field.Type() != safejs.TypeString {
+		return "", errors.New("option " + name + ": must be a string")
+	}
+	return s, nil
+}
+
+// random is uniform in [0, 1). crypto seeds it, so that no two tabs or machines
+// that start in the same moment draw the same waits.
+func random() float64 {
+	var b [8]byte
+	if err := jsbridge.Random(b[:]); err != nil {
+		// Without randomness every client would wait the same: spread by the clock.
+		return float64(time.Now().UnixNano()%1000) / 1000
+	}
+	var n uint64
+	for _, c := range b {
+		n = n<<8 | uint64(c)
+	}
+	return float64(n>>11) / (1 << 53)
+}
