@@ -1,0 +1,163 @@
+// The types of longwire.js. All durations are in milliseconds.
+
+/** The version of the build: that of the shim and of the wasm it loads. */
+export const version: string;
+
+/** What became of a message that was not accepted. */
+export type Outcome =
+  /** The server refused it for good. */
+  | 'refused'
+  /** It never reached the wire and never will. */
+  | 'not-sent'
+  /** It was written, and whether it took effect cannot be said. */
+  | 'unknown';
+
+/** Every error of this library. */
+export class LongwireError extends Error {
+  /** A word for programs, e.g. "expired", "load failed", or the code of the server's refusal. */
+  readonly code: string;
+  /** What became of the message, for errors of `send`; null for all others. */
+  readonly outcome: Outcome | null;
+  constructor(code: string, message: string, more?: { outcome?: Outcome; cause?: unknown });
+}
+
+export interface Options {
+  /**
+   * Where to dial: http, https, ws or wss, relative to the page. A function is
+   * called before every dial, so that a token in the URL can be fresh; what it
+   * throws, and a promise that does not settle within `urlTimeoutMs`, counts as
+   * a failed attempt. No fragment, no credentials.
+   */
+  url: string | URL | (() => string | URL | Promise<string | URL>);
+  /**
+   * The URL of the server's probe. After failed handshakes it tells an expired
+   * login from a dead network. @default none: no probing
+   */
+  probe?: string | URL;
+  /** The user as the server names it, if the page knows. A welcome for another user ends the connection. */
+  identity?: string;
+  /** Bound of the first wait after a failed attempt; it doubles up to `capMs`. @default 500 */
+  baseMs?: number;
+  /** @default 30000 */
+  capMs?: number;
+  /** How long a session must hold before the count of failures starts again. @default 5000 */
+  stableAfterMs?: number;
+  /** @default 10000 */
+  urlTimeoutMs?: number;
+  /** From the dial to the open socket. @default 10000 */
+  dialTimeoutMs?: number;
+  /** From the open socket to the server's welcome. @default 10000 */
+  welcomeTimeoutMs?: number;
+  /** @default 5000 */
+  probeTimeoutMs?: number;
+  /** Silence after which the link counts as dead. @default 2.5 heartbeats as the server announces them */
+  idleTimeoutMs?: number;
+  /** How long a pong may take when a link is verified. @default 2000 */
+  pingTimeoutMs?: number;
+  /** How long an acknowledgement may take before the link is verified. @default 5000 */
+  ackTimeoutMs?: number;
+  /** How long a message waits to be accepted before it is given up. @default 300000 */
+  expiryMs?: number;
+  /** Messages that may wait; one more is not sent. @default 1000 */
+  maxPending?: number;
+  /** Bytes of messages that may wait. @default 1048576 */
+  maxPendingBytes?: number;
+  /** Bytes of the largest message taken from the server. @default 16777216 */
+  maxMessage?: number;
+}
+
+/** A place in a stream. */
+export interface Meta {
+  stream: string;
+  seq: number;
+  epoch: string;
+}
+
+/**
+ * What to do with a stream. After every reconnect exactly one of these is called
+ * first: `resumed` (nothing missed, or that many events follow), or `gap`.
+ * A handler that throws is reported once, and counts as having returned; a
+ * promise that it returns is not awaited.
+ */
+export interface Handlers<Event = unknown, State = unknown> {
+  /** One event: each once, in order. */
+  event?(data: Event, meta: Meta): void;
+  /** The whole state; it replaces everything known before. */
+  snapshot?(state: State, meta: Meta): void;
+  /** Events were lost. With `snapshot` the state follows; else reload by your own means. */
+  gap?(info: { stream: string; snapshot: boolean; reason: string }): void;
+  /** The stream goes on after a connection; `missed` events follow at once. */
+  resumed?(info: { stream: string; missed: number }): void;
+  /** The server refuses the stream. It is asked for again with the next connection. */
+  error?(error: LongwireError): void;
+}
+
+export interface StreamStatus {
+  /** asking: not answered yet; resyncing: the position is void, a snapshot is under way. */
+  state: 'asking' | 'following' | 'resyncing' | 'refused';
+  seq: number | null;
+  epoch: string | null;
+  error: string | null;
+}
+
+export interface Status {
+  state: 'connecting' | 'live' | 'waiting' | 'ended';
+  /** Why it has ended: "closed", "unauthorized", "forbidden", "identity changed", "load failed", …; else null. */
+  cause: string | null;
+  /** A sentence on why the connection is where it is. */
+  reason: string;
+  /** What the last probe suggests; empty when there is nothing to say. */
+  hint: string;
+  /** When the state was entered, in ms since 1970, as all times here. */
+  since: number;
+  /** Attempts since the last stable session. */
+  attempt: number;
+  nextRetryAt: number | null;
+  /** The earliest time for that which the server allows. */
+  notBefore: number | null;
+  /** How the last connection ended: 1006 without a close frame, 4408 and 4001 are this end's. */
+  lastClose: { code: number; reason: string } | null;
+  session: string;
+  user: string;
+  /** Messages that are not settled. */
+  pending: number;
+  streams: Record<string, StreamStatus>;
+}
+
+export interface Connection {
+  readonly state: Status['state'];
+  status(): Status;
+  /**
+   * Follows a stream; the empty name is the session's own. With `from` the
+   * events after that position are replayed; else it starts with a snapshot or,
+   * where the server has none, from now. One subscription per stream.
+   * @returns what stops it
+   */
+  subscribe<Event = unknown, State = unknown>(
+    stream: string,
+    handlers: Handlers<Event, State>,
+    options?: { from?: { seq: number; epoch: string } | undefined },
+  ): () => void;
+  /**
+   * Sends any JSON value. The promise is settled once: with the result of the
+   * server's handler, or with a LongwireError that has an `outcome`. Messages
+   * keep their order and are sent when there is a connection. They live in
+   * memory: a reload drops them.
+   */
+  send<Result = unknown>(
+    body: unknown,
+    options?: { signal?: AbortSignal | undefined },
+  ): Promise<Result>;
+  /** Listens; the result stops it. Without an error listener errors go to `reportError`. */
+  on(name: 'state', fn: (status: Status) => void): () => void;
+  on(name: 'error', fn: (error: LongwireError) => void): () => void;
+  /** Dials at once, undercutting every wait; a live link is verified; an ended one starts afresh. */
+  reconnectNow(): void;
+  /** Says that there is a new login: an `unauthorized` connection is revived. */
+  reauthorize(): void;
+  /** Ends for good. Promises of `send` that are open are rejected. */
+  close(): void;
+}
+
+/** Connects, and keeps connected until `close`. Wrong options throw a TypeError that names them. */
+export function connect(options: Options): Connection;
