@@ -1,0 +1,235 @@
+package server
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/longwire/longwire/wire"
+)
+
+// What a peer can make wait for it. Above the bounds the reader stops reading.
+const (
+	maxControl      = 256       // frames that are not events
+	maxControlBytes = 256 << 10 // of these
+	maxSubs         = 512       // sub and unsub frames
+)
+
+// conn is one connection: a set of cursors, and little else. Three kinds of
+// goroutines work on it: the reader takes frames apart and hands them on, the
+// writer is the only one that writes data, and two lanes, which exist only while
+// they have something to do, call the application.
+type conn struct {
+	s        *Server
+	identity Identity
+	sock     *socket
+	ws       *websocket.Conn
+
+	// Set before the goroutines start.
+	session *session
+	gen     uint64
+	base    bool // the client speaks the base frames only
+	batch   bool // the client reads events frames and arrays of frames
+
+	wake   chan struct{} // there may be something to write
+	room   chan struct{} // there may be room for another frame
+	stop   chan struct{} // closed with the first close or end
+	paused atomic.Bool   // the reader waits for room: silence is our doing
+
+	mu           sync.Mutex
+	bye          *closing // how to close, nil: not yet
+	ended        bool
+	greeting     bool     // waiting for resume: no goroutine but the handler's
+	pong         []byte   // payload of a WebSocket ping to be answered
+	control      [][]byte // encoded frames that are not events, oldest first
+	controlBytes int
+	follows      []*follow
+	turn         int // the follow that is read first
+	msgs         lane[wire.Msg]
+	msgBytes     int // bodies in msgs
+	subs         lane[wire.Frame]
+
+	hold hold // of the msgs lane alone
+}
+
+// closing says how a connection is to be closed.
+type closing struct {
+	code   int
+	reason string
+	// dropQueue says that messages which were received and not yet begun are not
+	// begun any more.
+	dropQueue bool
+}
+
+func newConn(s *Server, id Identity) *conn {
+	return &conn{
+		s:        s,
+		identity: id,
+		sock:     newSocket(s),
+		greeting: true,
+		wake:     make(chan struct{}, 1),
+		room:     make(chan struct{}, 1),
+		stop:     make(chan struct{}),
+	}
+}
+
+// poke makes a non-blocking send: whoever receives looks at everything.
+func poke(signal chan<- struct{}) {
+	select {
+	case signal <- struct{}{}:
+	default:
+	}
+}
+
+// close asks the writer to send what is queued besides events, and then a close
+// frame. It reports whether the connection was open until now. It does not wait.
+func (c *conn) close(how closing) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bye != nil || c.ended {
+		return false
+	}
+	how.reason = wire.ClipReason(how.reason)
+	c.bye = &how
+	if how.dropQueue {
+		c.msgs.queue, c.msgBytes = nil, 0
+	}
+	close(c.stop)
+	if c.greeting {
+		c.sock.interrupt()
+	} else {
+		c.sock.finish()
+	}
+	return true
+}
+
+// end closes the socket and gives up everything the connection held. Late or
+// twice, it changes nothing.
+func (c *conn) end() {
+	c.mu.Lock()
+	if c.ended {
+		c.mu.Unlock()
+		return
+	}
+	c.ended = true
+	if c.bye == nil {
+		close(c.stop)
+	}
+	follows := c.follows
+	c.follows, c.control, c.controlBytes, c.pong = nil, nil, 0, nil
+	c.mu.Unlock()
+
+	_ = c.sock.Close() // nobody is left to tell
+	for _, f := range follows {
+		f.drop(c.s)
+	}
+	c.s.remove(c)
+	if c.session != nil {
+		c.s.sessions.detach(c.session, c)
+	}
+}
+
+// sayGoodbye performs the close handshake, for at most the goodbye.
+func (c *conn) sayGoodbye(code int, reason string) {
+	c.sock.finish()
+	_ = c.ws.Close(websocket.StatusCode(code), reason) // the peer may be gone, and we are leaving
+	c.end()
+}
+
+// answer queues a frame that is not an event.
+func (c *conn) answer(f wire.Frame) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answerLocked(f)
+}
+
+func (c *conn) answerLocked(f wire.Frame) {
+	if c.ended {
+		return
+	}
+	text := f.Append(nil)
+	c.control = append(c.control, text)
+	c.controlBytes += len(text)
+	poke(c.wake)
+}
+
+// hasRoom reports whether one more frame of the client can be taken in.
+func (c *conn) hasRoom() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.control) < maxControl && c.controlBytes < maxControlBytes &&
+		len(c.msgs.queue) < c.s.opts.Window && c.msgBytes < wire.WindowBytes &&
+		len(c.subs.queue) < maxSubs
+}
+
+// isOpen reports whether frames of the client still count.
+func (c *conn) isOpen() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bye == nil && !c.ended
+}
+
+// lane is a queue of what one goroutine at a time does in order. The goroutine
+// exists only while there is something to do.
+type lane[T any] struct {
+	queue   []T
+	running bool
+}
+
+// enter queues item in a lane of c and starts the lane if it rests. It needs c.mu.
+func enter[T any](c *conn, l *lane[T], item T, do func(T)) {
+	l.queue = append(l.queue, item)
+	if !l.running {
+		l.running = true
+		c.s.wg.Go(func() { drive(c, l, do) })
+	}
+}
+
+// drive works a lane until it is empty.
+func drive[T any](c *conn, l *lane[T], do func(T)) {
+	for {
+		c.mu.Lock()
+		if len(l.queue) == 0 {
+			l.queue, l.running = nil, false
+			c.mu.Unlock()
+			return
+		}
+		item := l.queue[0]
+		l.queue = l.queue[1:]
+		c.mu.Unlock()
+		poke(c.room)
+		do(item)
+	}
+}
+
+// due returns how long the writer may sleep, and what is due now.
+type due struct {
+	heartbeat, ping, silent, expired bool
+}
+
+// look judges by elapsed time what is due. sent is when something was last
+// written, pinged when a ping was, both by the server's clock.
+func (c *conn) look(sent, pinged time.Duration) (d due, sleep time.Duration) {
+	now, interval := c.s.clock(), c.s.opts.Heartbeat
+	heard := time.Duration(c.sock.heard.Load())
+	sleep = interval
+	until := func(t time.Duration) bool {
+		if now < t {
+			sleep = min(sleep, t-now)
+		}
+		return now >= t
+	}
+	d.heartbeat = until(sent + interval)
+	if !c.paused.Load() {
+		d.silent = until(heard + 2*interval)
+		d.ping = pinged < heard && until(heard+interval)
+	}
+	if !c.identity.Expires.IsZero() {
+		left := time.Until(c.identity.Expires)
+		d.expired = left <= 0
+		sleep = min(sleep, max(left, 0))
+	}
+	return d, sleep
+}

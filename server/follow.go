@@ -1,0 +1,170 @@
+package server
+
+import (
+	"github.com/longwire/longwire/stream"
+	"github.com/longwire/longwire/wire"
+)
+
+// follow is one stream that a connection follows. It is guarded by the
+// connection's mu, except topic.
+type follow struct {
+	topic *topic
+	// cursor is nil while there is no position: the client waits for a snapshot and
+	// was nowhere before.
+	cursor *stream.Cursor
+
+	// owed: the client was told resync or reset. Until one snapshot or reset is
+	// written no event of the stream is.
+	owed      bool
+	flight    *flight // what is waited for, nil: there is no snapshot to be had
+	overtaken int     // how many snapshots the log had passed when they came
+	gap       string  // why the client's position was void
+}
+
+// drop gives the follow up.
+func (f *follow) drop(s *Server) {
+	if f.cursor != nil {
+		f.cursor.Close()
+	}
+	s.topics.leave(f.topic)
+}
+
+// place puts the cursor at after, but never forward.
+func (f *follow) place(after uint64, wake chan<- struct{}) {
+	switch {
+	case f.cursor == nil:
+		f.cursor = f.topic.log.Cursor(after, wake)
+	case after < f.cursor.After():
+		f.cursor.Seek(after)
+	}
+}
+
+// ask answers what a client wants of the stream, and sets the follow accordingly.
+// learned is a run of the snapshot function that may be used, or nil. It needs
+// c.mu.
+func (c *conn) ask(f *follow, want wire.Want, learned *flight) wire.Answer {
+	log := f.topic.log
+	first, head := log.Bounds()
+	a := wire.Answer{Seq: head, Epoch: log.Epoch(), First: first}
+	gap := ""
+	switch {
+	case !want.Has:
+		if !c.s.snapshots.mayHave(f.topic) {
+			f.place(head, c.wake)
+			poke(c.wake)
+			return a
+		}
+	case want.Epoch != log.Epoch():
+		gap = "the stream's numbering has started anew"
+	case want.After > head:
+		gap = "the position is beyond the stream's head"
+	case want.After < first:
+		gap = "the log no longer reaches back to the position"
+	default:
+		f.place(want.After, c.wake)
+		poke(c.wake)
+		return a
+	}
+	a.Resync = true
+	c.s.counters.resyncs.Add(1)
+	c.owe(f, gap, learned)
+	poke(c.wake)
+	return a
+}
+
+// owe makes the writer send exactly one snapshot or reset. It needs c.mu.
+func (c *conn) owe(f *follow, gap string, learned *flight) {
+	if f.owed {
+		return // the one under way comes after this answer too
+	}
+	f.owed, f.overtaken, f.gap = true, 0, gap
+	f.flight = learned
+	if learned == nil && c.s.snapshots.hasFunction(f.topic) {
+		f.flight = c.s.snapshots.join(f.topic, c.identity, c.wake)
+	}
+}
+
+// pay writes the snapshot or reset that is owed, if it can be had by now. It needs
+// c.mu.
+func (c *conn) pay(f *follow, o *output) {
+	result := snapshotResult{reason: f.gap}
+	if f.flight != nil {
+		done := f.flight.result.Load()
+		if done == nil {
+			return
+		}
+		result = *done
+		if result.frame != nil && f.topic.log.First() > result.seq {
+			if f.overtaken++; f.overtaken < 2 {
+				f.flight = c.s.snapshots.join(f.topic, c.identity, c.wake)
+				return
+			}
+			result = snapshotResult{reason: "the snapshot was overtaken by its log twice"}
+		}
+		if result.frame == nil && result.reason == "" {
+			result.reason = f.gap
+		}
+	}
+	f.owed, f.flight = false, nil
+	if result.frame == nil {
+		c.reset(f, o, result.reason)
+		return
+	}
+	f.place(result.seq, c.wake)
+	c.s.counters.snapshots.Add(1)
+	o.shared(f.topic.name, nil, result.frame, nil, c.batch)
+}
+
+// reset writes that there is a gap which nothing bridges. It needs c.mu.
+func (c *conn) reset(f *follow, o *output, reason string) {
+	log := f.topic.log
+	first, head := log.Bounds()
+	f.place(head, c.wake)
+	c.s.counters.resets.Add(1)
+	o.frame(wire.Reset{Stream: f.topic.name, Seq: head, Epoch: log.Epoch(), First: first, Reason: reason}, c.batch)
+}
+
+// fall is for a cursor that fell off its log. It needs c.mu.
+func (c *conn) fall(f *follow, o *output) {
+	const gap = "the connection was too slow for the log"
+	f.cursor.Close()
+	f.cursor = nil
+	if !c.s.snapshots.mayHave(f.topic) {
+		c.reset(f, o, gap)
+		return
+	}
+	log := f.topic.log
+	first, head := log.Bounds()
+	c.s.counters.resets.Add(1)
+	o.frame(wire.Reset{
+		Stream: f.topic.name, Seq: head, Epoch: log.Epoch(), First: first, Snapshot: true, Reason: gap,
+	}, c.batch)
+	c.owe(f, gap, nil)
+}
+
+// read puts what the stream has to say into o. It needs c.mu.
+func (c *conn) read(f *follow, o *output) {
+	if f.owed {
+		c.pay(f, o)
+	}
+	if f.owed || f.cursor == nil || !f.cursor.Pending() || o.isFull() {
+		return
+	}
+	from, data, err := f.cursor.Next(o.data[:0], o.left())
+	o.data = data
+	if err != nil {
+		c.fall(f, o)
+		return
+	}
+	o.events(f.topic.name, from, data, c.batch)
+}
+
+// find returns the follow of the named stream, or nil. It needs c.mu.
+func (c *conn) find(name string) *follow {
+	for _, f := range c.follows {
+		if f.topic.name == name {
+			return f
+		}
+	}
+	return nil
+}

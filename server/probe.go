@@ -1,0 +1,34 @@
+package server
+
+import "net/http"
+
+// Probe returns a handler that answers what an upgrade would be answered, in a
+// form that a browser's script can see: 204 with "Longwire-Probe: 1", or 401, 403,
+// 503. It is for GET; mount it beside the endpoint, where the same cookies arrive.
+func (s *Server) Probe() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if origin := r.Header.Get("Origin"); origin != "" && s.allowsOrigin(r) {
+			h := w.Header()
+			h.Set("Access-Control-Allow-Origin", origin)
+			h.Set("Access-Control-Allow-Credentials", "true")
+			h.Set("Access-Control-Expose-Headers", "Longwire-Probe, Retry-After")
+		}
+		w.Header().Add("Vary", "Origin")
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+			return
+		}
+		status := http.StatusServiceUnavailable
+		if !s.isClosed() {
+			_, status = s.admit(r)
+		}
+		if status != 0 {
+			s.reject(w, status)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Longwire-Probe", "1")
+		w.WriteHeader(http.StatusNoContent)
+	})
+}

@@ -1,0 +1,201 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/longwire/longwire/stream"
+	"github.com/longwire/longwire/wire"
+)
+
+// Server is the endpoint that clients connect to. Make one with New; all methods
+// are safe for concurrent use.
+type Server struct {
+	opts      Options
+	log       *slog.Logger
+	topics    topics
+	sessions  sessions
+	snapshots snapshots
+	counters  counters
+	started   time.Time
+	dedupeID  string // names this process's memory of the message ids of users
+
+	// ctx is given to the application's functions and ends with Close.
+	ctx    context.Context //nolint:containedctx // belongs to the server, not to a call
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	conns   map[*conn]struct{}
+	sweeper *time.Timer // nil while there is nothing to forget
+	wg      sync.WaitGroup
+}
+
+// sweepEvery is how often what nobody uses is looked for. So it is kept for up to
+// that much longer than its life.
+const sweepEvery = 15 * time.Second
+
+// New returns a server, or an error that names each bad option. The server starts
+// nothing until it is used.
+func New(options Options) (*Server, error) {
+	o, err := options.prepare()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		opts:     o,
+		log:      o.Logger,
+		dedupeID: newEpoch(),
+		started:  time.Now(),
+		conns:    make(map[*conn]struct{}),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.topics.init(s)
+	s.sessions.init(s)
+	s.snapshots.s = s
+	return s, nil
+}
+
+// Close closes every connection with 1001, ends the contexts of the application's
+// functions and waits until they and all goroutines of the server have returned:
+// at most about six seconds plus what those functions take. From its start on
+// upgrades and probes are answered 503 and publishing fails. A second call waits
+// as well.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	if s.sweeper != nil {
+		s.sweeper.Stop()
+	}
+	conns := s.allConns()
+	s.mu.Unlock()
+	s.cancel()
+	for _, c := range conns {
+		c.close(closing{code: wire.CloseGoingAway, reason: "server closed", dropQueue: true})
+	}
+	s.wg.Wait()
+	return nil
+}
+
+// allConns needs s.mu.
+func (s *Server) allConns() []*conn {
+	conns := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// enter counts a handler that runs into what Close waits for. It reports false
+// once the server is closed.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.wg.Add(1)
+	}
+	return !s.closed
+}
+
+// add registers a connection; it reports false once the server is closed.
+func (s *Server) add(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.conns[c] = struct{}{}
+	}
+	return !s.closed
+}
+
+func (s *Server) remove(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// Disconnect closes every connection of user with a close code (1000, 1001, 1008,
+// 1011-1013 or 3000-4999; any other is taken as 1008) and a reason, of which 123
+// bytes are sent. It returns how many there were. Sessions stay, so what the
+// client does next is up to the code; refuse it in Authenticate to keep it out.
+// An empty user, the anonymous ones, is nobody.
+func (s *Server) Disconnect(user string, code int, reason string) int {
+	if user == "" {
+		return 0
+	}
+	if !validCloseCode(code) {
+		s.log.Error("longwire: Disconnect with a close code that cannot be sent", "code", code)
+		code = wire.ClosePolicy
+	}
+	s.mu.Lock()
+	conns := s.allConns()
+	s.mu.Unlock()
+	n := 0
+	for _, c := range conns {
+		if c.identity.User == user && c.close(closing{code: code, reason: reason, dropQueue: true}) {
+			n++
+		}
+	}
+	return n
+}
+
+func validCloseCode(code int) bool {
+	switch code {
+	case wire.CloseNormal, wire.CloseGoingAway, wire.ClosePolicy, wire.CloseInternal, wire.CloseRestart, wire.CloseTryLater:
+		return true
+	}
+	return 3000 <= code && code <= 4999
+}
+
+// wantSweep makes sure that what is idle now is looked at later.
+func (s *Server) wantSweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sweeper == nil && !s.closed {
+		s.sweeper = time.AfterFunc(sweepEvery, s.sweep)
+	}
+}
+
+func (s *Server) sweep() {
+	again := s.sessions.forget()
+	again = s.topics.forget() || again
+	s.mu.Lock()
+	s.sweeper = nil
+	s.mu.Unlock()
+	if again {
+		s.wantSweep()
+	}
+}
+
+// clock is the elapsed time since New: a wall clock that is set moves nothing.
+func (s *Server) clock() time.Duration { return time.Since(s.started) }
+
+func (s *Server) newLog() *stream.Log { return stream.NewLog(newEpoch(), s.opts.Log) }
+
+// newEpoch returns a name for a numbering, or a memory, that was not used before:
+// 60 random bits.
+func newEpoch() string { return rand.Text()[:12] }
+
+var errPanicked = errors.New("server: panic")
+
+// guard calls a function of the application and turns a panic into an error.
+func (s *Server) guard(name string, call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("longwire: panic in a function of the application", "function", name, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w: %s: %v", errPanicked, name, p)
+		}
+	}()
+	return call()
+}
