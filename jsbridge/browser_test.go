@@ -43,6 +43,7 @@ func BenchmarkInBrowser(b *testing.B) {
 func inBrowser(tb testing.TB, args ...string) (output string, err error) {
 	tb.Helper()
 	runner := findRunner(tb)
+	dependOnSources(tb)
 	ctx, cancel := context.WithTimeout(tb.Context(), 5*time.Minute)
 	defer cancel()
 
@@ -99,4 +100,19 @@ func findRunner(tb testing.TB) string {
 	}
 	tb.Fatal("wasmbrowsertest is neither in PATH nor in bin/: run `make tools`, or skip with -short")
 	return ""
+}
+
+// dependOnSources opens the files that only the js tests are built from: go test
+// would repeat a cached result when no file of its own has changed.
+func dependOnSources(tb testing.TB) {
+	tb.Helper()
+	files, err := filepath.Glob("*_js*.go")
+	if err != nil || len(files) == 0 {
+		tb.Fatalf("the js files: %v, %v", files, err)
+	}
+	for _, file := range append(files, filepath.Join("..", "go.mod")) {
+		if _, err := os.ReadFile(file); err != nil {
+			tb.Fatal(err)
+		}
+	}
 }

@@ -64,19 +64,6 @@ func errorOf(value safejs.Value) *Error {
 	return e
 }
 
-// textOf returns the string property of value, or "" if it has none or throws.
-func textOf(value safejs.Value, property string) string {
-	p, err := value.Get(property)
-	if err != nil || p.Type() != safejs.TypeString {
-		return ""
-	}
-	text, err := p.String()
-	if err != nil {
-		return ""
-	}
-	return text
-}
-
 // redact cuts from url what may be secret: the user name and password, the query
 // and the fragment.
 func redact(url string) string {

@@ -105,13 +105,16 @@ func recoverPanic(where string) {
 
 func reportPanic(where string, v any) {
 	stack := make([]byte, 8<<10)
+	if err, ok := v.(error); ok {
+		v = thrown(err) // the text of what safejs returns is read by getters, which may throw
+	}
 	e := &PanicError{Where: where, Value: v, Stack: string(stack[:runtime.Stack(stack, false)])}
 	defer func() { _ = recover() }() // a hook that panics has nobody left to tell
 	if hook := panicHook.Load(); hook != nil {
 		(*hook)(e)
 		return
 	}
-	if console, err := safejs.Global().Get("console"); err == nil {
+	if console, err := Get(safejs.Global(), "console"); err == nil {
 		//nolint:errcheck // without a console there is nobody to tell
 		console.Call("error", e.Error()+"\n"+e.Stack)
 	}

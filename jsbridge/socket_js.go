@@ -73,8 +73,8 @@ type Socket struct {
 // A URL that the browser refuses is an error, which does not repeat the URL's
 // user, query and fragment; so is a place without WebSocket.
 func Dial(url string, h SocketHandler) (*Socket, error) {
-	constructor, err := safejs.Global().Get("WebSocket")
-	if err != nil || constructor.Type() != safejs.TypeFunction {
+	constructor, ok := global("WebSocket")
+	if !ok {
 		return nil, errors.New("jsbridge: there is no WebSocket here")
 	}
 	ws, err := constructor.New(url)
@@ -107,7 +107,7 @@ func (s *Socket) Send(text []byte) error {
 	if conn == nil || s.gone.Load() {
 		return ErrNotOpen
 	}
-	state, err := s.number("readyState")
+	state, err := numberOf(s.ws, "readyState")
 	if err != nil || state != readyStateOpen {
 		return ErrNotOpen
 	}
@@ -157,19 +157,11 @@ func (s *Socket) leave(code int, reason string) {
 // Buffered returns how many bytes were sent but have not left the browser yet.
 // After the end of the connection it keeps what was never sent.
 func (s *Socket) Buffered() int {
-	n, err := s.number("bufferedAmount")
+	n, err := numberOf(s.ws, "bufferedAmount")
 	if err != nil {
 		return 0
 	}
 	return n
-}
-
-func (s *Socket) number(property string) (int, error) {
-	v, err := s.ws.Get(property)
-	if err != nil {
-		return 0, err
-	}
-	return v.Int()
 }
 
 // onEvent hears a close or error event before coder does.
@@ -182,14 +174,9 @@ func (s *Socket) onEvent(event safejs.Value) {
 		return
 	}
 	s.events.remove()
-	s.info = CloseInfo{Code: codeLost, Reason: textOf(event, "reason")}
-	if code, err := event.Get("code"); err == nil {
-		if n, err := code.Int(); err == nil {
-			s.info.Code = n
-		}
-	}
-	if clean, err := event.Get("wasClean"); err == nil {
-		s.info.Clean, _ = clean.Bool()
+	s.info = CloseInfo{Code: codeLost, Reason: textOf(event, "reason"), Clean: isTrue(event, "wasClean")}
+	if code, err := numberOf(event, "code"); err == nil {
+		s.info.Code = code
 	}
 }
 
