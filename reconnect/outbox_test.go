@@ -1,0 +1,170 @@
+package reconnect_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/longwire/longwire/reconnect"
+	"github.com/longwire/longwire/wire"
+)
+
+func send(id string) reconnect.Send { return reconnect.Send{ID: id, Body: wire.Raw(`"` + id + `"`)} }
+
+func msgLine(conn uint64, id string) string {
+	return fmt.Sprintf(`write %d {"t":"msg","id":"%s","body":"%s"}`, conn, id, id)
+}
+
+func TestSendsWhileDownGoOutInOrderAfterTheWelcome(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	s.want(send("a"))
+	s.do(reconnect.Start{})
+	s.want(send("b"))
+	conn := s.open()
+	s.want(send("c"))
+	s.wantFrame(conn, welcome, "deliver welcome", msgLine(1, "a"), msgLine(1, "b"), msgLine(1, "c"), "live")
+	s.wantFrame(conn, `{"t":"ack","id":"b","result":{"n":1}}`, `settle b accepted {"n":1}`)
+	s.wantFrame(conn, `{"t":"ack","id":"b"}`)
+	s.wantFrame(conn, `{"t":"nack","id":"a","code":"no","reason":"because"}`, `settle a refused  no`)
+	s.wantFrame(conn, `{"t":"nack","id":"c","code":"unknown"}`, `settle c unknown  unknown`)
+	s.wantFrame(conn, `{"t":"ack","id":"never sent"}`)
+}
+
+func TestAResendRelyOnTheMemoryOfTheServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		welcome string
+		away    time.Duration
+		want    []string
+	}{
+		"it remembers":       {welcome, time.Second, []string{msgLine(2, "a"), msgLine(2, "b")}},
+		"another memory":     {strings.Replace(welcome, `"d1"`, `"d2"`, 1), time.Second, []string{"settle a unknown  unknown", msgLine(2, "b")}},
+		"a short memory":     {strings.Replace(welcome, `600000`, `1000`, 1), 2 * time.Second, []string{"settle a unknown  unknown", msgLine(2, "b")}},
+		"no memory":          {strings.Replace(welcome, `,"dedupe":{"id":"d1","ms":600000}`, ``, 1), time.Second, []string{"settle a unknown  unknown", msgLine(2, "b")}},
+		"it takes less now":  {strings.Replace(welcome, `"spread"`, `"maxFrame":10,"spread"`, 1), time.Second, []string{"settle a unknown  too big", "settle b not-sent  too big"}},
+		"at the same moment": {welcome, 0, []string{msgLine(2, "a"), msgLine(2, "b")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t, reconnect.Policy{Rand: func() float64 { return 1e-9 }})
+			conn := s.live(welcome)
+			s.want(send("a"), msgLine(1, "a"))
+			s.now = s.now.Add(c.away)
+			s.do(reconnect.Closed{Conn: conn, Code: 1006})
+			s.do(send("b"))
+			conn = s.open()
+			lines := s.frame(conn, c.welcome)
+			got := slices.DeleteFunc(lines, func(l string) bool { return l == "deliver welcome" || l == "live" })
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTheWindowBoundsWhatIsInFlight(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	conn := s.live(strings.Replace(welcome, `"spread"`, `"window":2,"spread"`, 1))
+	s.want(send("a"), msgLine(1, "a"))
+	s.want(send("b"), msgLine(1, "b"))
+	s.want(send("c"))
+	s.wantFrame(conn, `{"t":"ack","id":"b"}`, "settle b accepted", msgLine(1, "c"))
+	// And the bytes: never more than 256 KiB, but always one.
+	s = newScript(t, reconnect.Policy{})
+	s.live(welcome)
+	big := wire.Raw(`"` + strings.Repeat("x", 200<<10) + `"`)
+	if lines := s.do(reconnect.Send{ID: "a", Body: big}); len(lines) != 1 {
+		t.Errorf("the first: %d actions", len(lines))
+	}
+	if lines := s.do(reconnect.Send{ID: "b", Body: big}); len(lines) != 0 {
+		t.Errorf("the second: %d actions", len(lines))
+	}
+}
+
+func TestRefusedAtOnce(t *testing.T) {
+	s := newScript(t, reconnect.Policy{MaxPending: 2, MaxPendingBytes: 10})
+	s.want(reconnect.Send{ID: "", Body: wire.Raw("1")}, "settle  not-sent  invalid")
+	s.want(reconnect.Send{ID: strings.Repeat("x", 65), Body: wire.Raw("1")}, "settle "+strings.Repeat("x", 65)+" not-sent  invalid")
+	s.want(reconnect.Send{ID: "e"}, "settle e not-sent  invalid")
+	s.want(reconnect.Send{ID: "big", Body: wire.Raw(`"0123456789"`)}, "settle big not-sent  outbox full")
+	s.want(send("a"))
+	s.want(send("a"), `problem message "a" is sent twice; the first one counts`)
+	s.want(send("b"))
+	s.want(send("c"), "settle c not-sent  outbox full")
+	// The announced limit, once it is known.
+	s = newScript(t, reconnect.Policy{})
+	s.live(strings.Replace(welcome, `"spread"`, `"maxFrame":40,"spread"`, 1))
+	s.want(reconnect.Send{ID: "x", Body: wire.Raw(`"` + strings.Repeat("x", 40) + `"`)}, "settle x not-sent  too big")
+}
+
+func TestWithdrawnAndExpiredMessagesNeverReachTheWireLater(t *testing.T) {
+	s := newScript(t, reconnect.Policy{Expiry: time.Minute})
+	s.want(send("a"))
+	s.want(send("b"))
+	s.want(reconnect.Cancel{ID: "a"}, "settle a not-sent  cancelled")
+	s.want(reconnect.Cancel{ID: "a"})
+	s.wantAfter(59999 * time.Millisecond)
+	s.wantAfter(time.Millisecond, "settle b not-sent  expired")
+	s.do(reconnect.Start{})
+	s.wantFrame(s.open(), welcome, "deliver welcome", "live")
+	// Once written, nobody knows.
+	s.want(send("c"), msgLine(1, "c"))
+	s.want(reconnect.Cancel{ID: "c"}, "settle c unknown  cancelled")
+	s.wantFrame(1, `{"t":"ack","id":"c"}`)
+}
+
+func TestANotNowHoldsTheOrder(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	conn := s.live(welcome)
+	s.do(send("a"))
+	s.do(send("b"))
+	s.wantFrame(conn, `{"t":"nack","id":"a","code":"busy","retry":2000}`)
+	s.wantFrame(conn, `{"t":"nack","id":"b","code":"busy","retry":2000}`)
+	s.want(send("c"))
+	s.wantAfter(1999 * time.Millisecond)
+	s.wantAfter(time.Millisecond, msgLine(1, "a"), msgLine(1, "b"), msgLine(1, "c"))
+	// A retry of nothing is not a hot loop.
+	s.wantFrame(conn, `{"t":"nack","id":"a","retry":0}`)
+	s.wantAfter(99 * time.Millisecond)
+	s.wantAfter(time.Millisecond, msgLine(1, "a"))
+}
+
+func TestAnEndSettlesEverything(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	conn := s.live(strings.Replace(welcome, `"spread"`, `"window":1,"spread"`, 1))
+	s.do(send("a"))
+	s.do(send("b"))
+	s.want(reconnect.Closed{Conn: conn, Code: 4403}, "settle a unknown  ended", "settle b not-sent  ended", "ended forbidden")
+	s.want(send("c"), "settle c not-sent  ended")
+	// But a login can come back: what waits for it is kept until it expires.
+	s = newScript(t, reconnect.Policy{Expiry: time.Minute})
+	s.do(send("a"))
+	s.do(reconnect.Start{})
+	for range 3 {
+		s.do(reconnect.Closed{Conn: s.open(), Code: 4401})
+	}
+	if st := s.m.Status(); st.Cause != reconnect.CauseUnauthorized || st.Pending != 1 {
+		t.Fatalf("got %+v", st)
+	}
+	s.do(send("b"))
+	s.do(reconnect.Reauthorize{})
+	s.wantFrame(s.open(), welcome, "deliver welcome", msgLine(4, "a"), msgLine(4, "b"), "live")
+}
+
+// A message that costs the connection is failed alone, and those around it live.
+func TestTooBigForTheServer(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	conn := s.live(welcome)
+	s.do(send("a"))
+	s.do(send("big"))
+	s.do(send("c"))
+	s.do(reconnect.Closed{Conn: conn, Code: 1009})
+	// One at a time now.
+	s.wantFrame(s.open(), welcome, "deliver welcome", msgLine(2, "a"), "live")
+	s.wantFrame(2, `{"t":"ack","id":"a"}`, "settle a accepted", msgLine(2, "big"))
+	s.do(reconnect.Closed{Conn: 2, Code: 1009})
+	s.wantFrame(s.open(), welcome, "deliver welcome", msgLine(3, "big"), "live")
+	s.want(reconnect.Closed{Conn: 3, Code: 1009}, "settle big refused  too big", "waiting 8s")
+	s.wantFrame(s.open(), welcome, "deliver welcome", msgLine(4, "c"), "live")
+	s.wantFrame(4, `{"t":"ack","id":"c"}`, "settle c accepted")
+}
