@@ -15,6 +15,8 @@ MAKEFLAGS     += --no-builtin-rules --no-print-directory
 
 GOLANGCI_LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 WEBBUILD      := go -C tools run ./webbuild
+# What goes into the wasm; the server does not compile for it.
+WASM_PACKAGES := ./wire ./reconnect ./jsbridge ./wasm
 # Go's own runner for js/wasm under Node, with little in the environment: a program
 # has room for 8 KB of it.
 NODE_EXEC = env -i HOME=$$HOME PATH=$$PATH $$(go env GOROOT)/lib/wasm/go_js_wasm_exec
@@ -48,7 +50,7 @@ size: ## print raw, gzip and brotli sizes beside the budgets; fail above them
 # --- Test: installs what it lacks.
 
 .PHONY: test
-test: lint test-go test-wasm test-e2e ## everything: lint and all tests below
+test: lint test-go test-wasm size test-e2e ## everything: lint, sizes and all tests below
 
 .PHONY: test-go
 test-go: ## the Go tests, natively, with the race detector
@@ -70,7 +72,7 @@ lint: lint-go lint-js ## golangci-lint for each platform, biome and tsc
 .PHONY: lint-go
 lint-go: $(GOLANGCI_LINT)
 	$(GOLANGCI_LINT) run ./...
-	GOOS=js GOARCH=wasm $(GOLANGCI_LINT) run ./...
+	GOOS=js GOARCH=wasm $(GOLANGCI_LINT) run $(WASM_PACKAGES)
 	cd tools && ../$(GOLANGCI_LINT) run --config ../.golangci.yml ./...
 
 .PHONY: lint-js
@@ -96,8 +98,9 @@ fuzz: ## fuzz each target for FUZZTIME (20s)
 	done
 
 .PHONY: bench
-bench: browsers node_modules web build-server ## the benchmarks, in Go and from server to page
+bench: browsers node_modules bin/wasmbrowsertest web build-server ## the benchmarks, in Go and from server to page
 	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /jsbridge$$)
+	PATH="$(CURDIR)/bin:$$PATH" go test -run '^$$' -bench . -v ./jsbridge
 	cd playwright && BENCH=1 npx --no-install playwright test --pass-with-no-tests
 
 # --- Tools.
