@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/longwire/longwire/server"
+)
+
+const maxChat = 500 // characters of a line
+
+// A chatLine is one event of the stream chat.
+type chatLine struct {
+	Time int64  `json:"t"` // ms since 1970
+	User string `json:"user"`
+	Text string `json:"text"`
+}
+
+// onMessage handles what pages send. The answer to a chat line is the sequence
+// number of its event.
+func (s *site) onMessage(ctx context.Context, m server.Message) (json.RawMessage, error) {
+	var body struct {
+		Chat    *string         `json:"chat"`
+		Echo    json.RawMessage `json:"echo"`
+		DelayMS int             `json:"delayMs"`
+		Refuse  *struct {
+			Code    string `json:"code"`
+			Reason  string `json:"reason"`
+			RetryMS int    `json:"retryMs"`
+		} `json:"refuse"`
+	}
+	if err := json.Unmarshal(m.Body, &body); err != nil {
+		return nil, &server.Refusal{Code: "bad-request", Reason: err.Error()}
+	}
+	if err := pause(ctx, time.Duration(min(max(body.DelayMS, 0), 10_000))*time.Millisecond); err != nil {
+		return nil, err
+	}
+	switch {
+	case body.Chat != nil:
+		return s.sayInChat(ctx, m.Identity.User, strings.TrimSpace(*body.Chat))
+	case body.Echo != nil:
+		return body.Echo, nil
+	case body.Refuse != nil:
+		retry := time.Duration(max(body.Refuse.RetryMS, 0)) * time.Millisecond
+		return nil, &server.Refusal{Code: body.Refuse.Code, Reason: body.Refuse.Reason, Retry: retry}
+	}
+	return nil, &server.Refusal{Code: "bad-request", Reason: `the body holds none of chat, echo, refuse`}
+}
+
+func (s *site) sayInChat(ctx context.Context, user, text string) (json.RawMessage, error) {
+	switch n := utf8.RuneCountInString(text); {
+	case n == 0:
+		return nil, &server.Refusal{Code: "empty", Reason: "a line of chat needs a text"}
+	case n > maxChat:
+		return nil, &server.Refusal{Code: "too-long", Reason: fmt.Sprintf("%d characters, at most %d", n, maxChat)}
+	}
+	line, err := json.Marshal(chatLine{Time: time.Now().UnixMilli(), User: user, Text: text})
+	if err != nil {
+		return nil, err
+	}
+	seq, err := s.chat.add(ctx, line)
+	if err != nil {
+		return nil, err
+	}
+	return strconv.AppendUint(nil, seq, 10), nil
+}
+
+// authorize opens the streams of the page, and those under test/ for tests.
+func authorize(_ context.Context, _ server.Identity, stream string) error {
+	if stream == "host" || stream == "chat" || strings.HasPrefix(stream, "test/") {
+		return nil
+	}
+	return fmt.Errorf("%w: the streams here are host, chat and test/…", server.ErrForbidden)
+}
+
+// pause waits for d or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/longwire/longwire/server"
+	"github.com/longwire/longwire/stream"
+	"github.com/longwire/longwire/wire"
+)
+
+const serveUsage = `Runs the demo server: live data of this host, a chat, and the page that shows both.
+
+The first line on stdout is the address of the page; everything else goes to
+stderr. SIGINT and SIGTERM end it. Streams: host (a sample each second), chat,
+and any name under test/, which only the fault endpoints publish to. A page
+sends {"chat": "text"}, {"echo": any}, or {"refuse": {"code": "c", "reason": "r",
+"retryMs": 0}}, the last two with "delayMs": 0 to 10000 if wanted.
+
+Usage: longwire serve [flags]
+
+`
+
+// config is what the flags of serve say.
+type config struct {
+	addr      string
+	faults    bool
+	verbose   bool
+	loginLife time.Duration // zero: a login has no end
+	server    server.Options
+}
+
+// parseServe reads the flags. For -h it prints the help on out and returns
+// flag.ErrHelp.
+func parseServe(args []string, out io.Writer) (config, error) {
+	var c config
+	var origins string
+	fs := flag.NewFlagSet("longwire serve", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&c.addr, "addr", "127.0.0.1:8080", "listen on `host:port`; port 0 takes a free one")
+	fs.BoolVar(&c.faults, "faults", false, "serve control endpoints under /faults/ that break the server on request, for tests and the\nbuttons of the page; on loopback addresses only, GET /faults/ lists them")
+	fs.DurationVar(&c.server.Heartbeat, "heartbeat", wire.DefaultHeartbeat, "say something at least every `duration`; a client gives up after 2.5 of them in silence")
+	fs.DurationVar(&c.server.Spread, "spread", wire.DefaultSpread, "clients that lost their session come back at random within this `duration`")
+	fs.IntVar(&c.server.Log.Events, "log-events", stream.DefaultEvents, "keep this `number` of events of each stream for clients that come back")
+	fs.Int64Var(&c.server.Log.Bytes, "log-bytes", stream.DefaultBytes, "keep this number of `bytes` of each stream")
+	fs.DurationVar(&c.server.Log.Age, "log-age", stream.DefaultAge, "keep events for this `duration`")
+	fs.DurationVar(&c.server.SessionLife, "session-life", 5*time.Minute, "remember a session without a connection for this `duration`")
+	fs.DurationVar(&c.server.HelloTimeout, "hello-timeout", wire.DefaultHelloTimeout, "wait for the first frame of a connection for this `duration`")
+	fs.DurationVar(&c.server.WriteTimeout, "write-timeout", wire.DefaultWriteTimeout, "give up a connection that took no byte for this `duration`")
+	fs.StringVar(&origins, "origins", "", "pages of these `origins` may connect too, such as https://example.com, separated by commas (default: only the own page)")
+	fs.DurationVar(&c.loginLife, "login-life", 0, "a login expires after this `duration`; 0 means never")
+	fs.BoolVar(&c.verbose, "v", false, "log every connection")
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(out, serveUsage)
+		fs.SetOutput(out)
+		fs.PrintDefaults()
+		return c, err
+	case err != nil:
+		return c, serveError(err)
+	case fs.NArg() > 0:
+		return c, serveError(fmt.Errorf("unexpected argument %q", fs.Arg(0)))
+	}
+	if err := checkBounds(fs); err != nil {
+		return c, serveError(err)
+	}
+	if origins != "" {
+		c.server.Origins = strings.Split(origins, ",")
+	}
+	return c, nil
+}
+
+// checkBounds wants every number above zero, only -login-life may be zero.
+func checkBounds(fs *flag.FlagSet) error {
+	var err error
+	fs.Visit(func(f *flag.Flag) {
+		var n int64
+		switch v := f.Value.(flag.Getter).Get().(type) {
+		case time.Duration:
+			n = int64(v)
+		case int:
+			n = int64(v)
+		case int64:
+			n = v
+		default:
+			return
+		}
+		if n < 0 || n == 0 && f.Name != "login-life" {
+			err = fmt.Errorf("invalid value %q for flag -%s: must be above zero", f.Value, f.Name)
+		}
+	})
+	return err
+}
+
+func serveError(err error) error {
+	return usageError{fmt.Errorf("serve: %w (longwire serve -h lists the flags)", err)}
+}
+
+// serve runs the command until ctx ends.
+func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	c, err := parseServe(args, stdout)
+	if err != nil {
+		return err
+	}
+	level := slog.LevelInfo
+	if c.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	return newSite(c, log).run(ctx, stdout)
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/longwire/longwire/cmd/longwire/internal/faults"
+	"github.com/longwire/longwire/server"
+	"github.com/longwire/longwire/web"
+)
+
+const (
+	chatLines   = 50
+	hostSamples = 60
+
+	shutdownTime = time.Second     // for requests in flight
+	relistenTime = 5 * time.Second // for the address to become free again
+)
+
+// A site is the whole demo: the application's data, and one server after the
+// other on the same address.
+type site struct {
+	config config
+	log    *slog.Logger
+	faults *faults.Control // nil without the flag
+	host   feed
+	chat   feed
+	page   http.Handler
+	failed chan error         // a server ended by itself
+	again  chan time.Duration // a restart: how long to stay down; at most one is under way
+	work   sync.WaitGroup     // goroutines of the site
+
+	mu sync.Mutex
+	up *instance // nil while it is down
+}
+
+// An instance is what a crash takes away.
+type instance struct {
+	listener net.Listener
+	http     *http.Server
+	ws       *server.Server
+	served   chan struct{} // closed when the listener is no longer accepted from
+}
+
+func newSite(c config, log *slog.Logger) *site {
+	s := &site{
+		config: c,
+		log:    log,
+		host:   feed{stream: "host", keep: hostSamples},
+		chat:   feed{stream: "chat", keep: chatLines},
+		page:   web.Handler(),
+		failed: make(chan error, 1),
+		again:  make(chan time.Duration, 1),
+	}
+	if c.faults {
+		s.faults = faults.New(log)
+	}
+	return s
+}
+
+// run serves until ctx ends, and then says goodbye to who is connected.
+func (s *site) run(ctx context.Context, stdout io.Writer) error {
+	ws, err := s.newServer()
+	if err != nil {
+		return serveError(err)
+	}
+	listener, err := s.listen(ctx, s.config.addr)
+	if err != nil {
+		return errors.Join(err, ws.Close())
+	}
+	address := listener.Addr().String()
+	fmt.Fprintf(stdout, "http://%s/\n", address)
+	s.log.Info("serving", "addr", address, "faults", s.config.faults)
+	s.start(listener, ws)
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.work.Wait()
+	defer cancel()
+	s.work.Go(func() { sampleHost(ctx, &s.host, s.log) })
+	for err == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			s.log.Info("stopping")
+		case err = <-s.failed:
+		case down := <-s.again:
+			err = s.startAgain(ctx, address, down)
+		}
+	}
+	if ctx.Err() != nil {
+		err = nil // what failed was cut short
+	}
+	return errors.Join(err, s.stop(context.WithoutCancel(ctx)))
+}
+
+func (s *site) listen(ctx context.Context, addr string) (net.Listener, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("serve: flag -addr: %w", err)
+	}
+	if tcp, ok := listener.Addr().(*net.TCPAddr); s.faults != nil && ok && !tcp.IP.IsLoopback() {
+		err := fmt.Errorf("flag -faults: refused on %s: anyone could stop the server; listen on a loopback address such as 127.0.0.1:8080", listener.Addr())
+		return nil, serveError(errors.Join(err, listener.Close()))
+	}
+	return listener, nil
+}
+
+func (s *site) newServer() (*server.Server, error) {
+	options := s.config.server
+	options.Logger = s.log
+	options.Authenticate = s.authenticate
+	options.Authorize = authorize
+	options.OnMessage = s.onMessage
+	options.Snapshot = func(_ context.Context, stream string) (server.Snapshot, error) {
+		switch stream {
+		case s.host.stream:
+			return s.host.snapshot(), nil
+		case s.chat.stream:
+			return s.chat.snapshot(), nil
+		}
+		return server.Snapshot{}, server.ErrNoSnapshot
+	}
+	if s.faults != nil {
+		options.Authenticate = s.faults.Authenticate(options.Authenticate)
+		options.OnMessage = s.faults.OnMessage(options.OnMessage)
+	}
+	return server.New(options)
+}
+
+// start serves ws on the listener, in goroutines of the site.
+func (s *site) start(listener net.Listener, ws *server.Server) {
+	in := &instance{ws: ws, listener: listener, served: make(chan struct{})}
+	in.http = &http.Server{
+		Handler:           s.routes(ws),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	if s.faults != nil {
+		in.listener = s.faults.Listener(listener)
+		in.http.ConnContext = s.faults.ConnContext
+	}
+	s.host.attach(ws)
+	s.chat.attach(ws)
+	s.mu.Lock()
+	s.up = in
+	s.mu.Unlock()
+	s.work.Go(func() {
+		err := in.http.Serve(in.listener)
+		close(in.served)
+		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			select {
+			case s.failed <- fmt.Errorf("serve: %w", err):
+			default: // the first is enough
+			}
+		}
+	})
+}
+
+func (s *site) routes(ws *server.Server) http.Handler {
+	var socket, probe http.Handler = ws, ws.Probe()
+	mux := http.NewServeMux()
+	if s.faults != nil {
+		socket, probe = s.faults.Upgrades(socket), s.faults.Probes(probe)
+		mux.Handle("/faults/", s.faults.Handler(s))
+	} else {
+		mux.Handle("/faults/", http.NotFoundHandler())
+	}
+	mux.Handle("/ws", socket)
+	mux.Handle("/probe", probe)
+	mux.HandleFunc("/login", s.serveLogin)
+	mux.HandleFunc("POST /logout", s.serveLogout)
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("/", s.page)
+	// Lets through GET, and so every upgrade: those the server judges itself.
+	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// take returns the instance that is up, if there is one, and leaves none.
+func (s *site) take() *instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.up
+	s.up = nil
+	if in != nil {
+		s.host.attach(nil)
+		s.chat.attach(nil)
+	}
+	return in
+}
+
+// stop ends the server politely: no new connections, a close frame to each client,
+// some time for the requests in flight.
+func (s *site) stop(ctx context.Context) error {
+	in := s.take()
+	if in == nil {
+		return nil
+	}
+	if s.faults != nil {
+		s.faults.Reset()
+	}
+	err := in.listener.Close()
+	err = errors.Join(err, in.ws.Close())
+	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
+	defer cancel()
+	if in.http.Shutdown(ctx) != nil {
+		err = errors.Join(err, in.http.Close())
+	}
+	return err
+}
