@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-var browserRun = flag.String("browser.run", "", "which of the tests in the browser to run, as -run")
+var browserRun = flag.String("browser.run", ".", "which tests or benchmarks to run in the browser, as -run")
 
 // TestInBrowser runs this package's js tests in Chromium, against a peer that
 // lives here because a page cannot listen.
@@ -31,7 +31,7 @@ func TestInBrowser(t *testing.T) {
 
 // BenchmarkInBrowser runs the js benchmarks and prints their lines.
 func BenchmarkInBrowser(b *testing.B) {
-	out, err := inBrowser(b, "-test.run=^$", "-test.bench="+*browserRun+".", "-test.benchtime=3x")
+	out, err := inBrowser(b, "-test.run=^$", "-test.bench="+*browserRun, "-test.benchtime=3x")
 	if err != nil {
 		b.Errorf("benchmarks in the browser: %v", err)
 	}

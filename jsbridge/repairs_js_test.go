@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -318,6 +319,74 @@ func TestSocketsLeaveNothing(t *testing.T) {
 	if got := LiveFuncs(); got != funcs {
 		t.Errorf("%d live Funcs, want %d", got, funcs)
 	}
+	if got := runtime.NumGoroutine(); got != goroutines {
+		t.Errorf("%d goroutines, want %d", got, goroutines)
+	}
+}
+
+// The error event makes coder close with 1011. A browser throws; where a page has
+// replaced WebSocket by something that does not, coder waits within the event, and
+// the end is never reported.
+func TestSocketKeepsErrorsFromCoder(t *testing.T) {
+	page := must(safejs.Global().Get("WebSocket"))
+	must(eval(`globalThis.closes = []`))
+	lenient := must(eval(`class extends WebSocket {
+		close(code, reason) {
+			closes.push(code)
+			if (code === undefined || code === 1000 || code >= 3000) super.close(code, reason)
+		}
+	}`))
+	must(0, safejs.Global().Set("WebSocket", lenient))
+	defer func() { must(0, safejs.Global().Set("WebSocket", page)) }()
+	r := newRecord()
+	s := dial(t, "ws://127.0.0.1:1/", r)
+	r.expect(t, `close 1006 "" false`)
+	if got := must(must(eval(`closes.join()`)).String()); got != "" {
+		t.Errorf("closed with %q, want not at all", got)
+	}
+	s.Abandon(1001, "")
+	if got := must(must(eval(`closes.join()`)).String()); got != "4001" {
+		t.Errorf("closed with %q, want 4001", got)
+	}
+}
+
+// Left from within its own message handler, and from within an event of the page.
+func TestAbandonWithinCallbacks(t *testing.T) {
+	goroutines := runtime.NumGoroutine()
+	t.Run("message", func(t *testing.T) {
+		id, r := newID(), newRecord()
+		h, s := r.handler(), (*Socket)(nil)
+		message := h.Message
+		h.Message = func(data []byte, binary bool) {
+			message(data, binary)
+			s.Abandon(4001, "seen enough")
+		}
+		s = must(Dial(at("/ws/frames", id, "n", "5", "code", "1000"), h))
+		seen(t, id)
+		if got, want := r.all(), []string{"open", "text 1"}; !slices.Equal(got, want) {
+			t.Errorf("handler was told %q, want %q", got, want)
+		}
+	})
+	t.Run("pagehide", func(t *testing.T) {
+		id, r := newID(), newRecord()
+		s := dial(t, at("/ws/echo", id), r)
+		wait(t, r.opened, "open")
+		undo := must(Listen(func(Signal, bool) {
+			must(0, s.Send([]byte("last words")))
+			s.Abandon(4001, "leaving")
+		}))
+		defer undo()
+		fire(t, safejs.Global(), "pagehide", true)
+		if got := readyState(s.ws); got != 2 {
+			t.Errorf("readyState %d right after the event, want 2", got)
+		}
+		if got := seen(t, id); got != "close 4001 leaving" {
+			t.Errorf("server saw %q", got)
+		}
+		if got, want := r.all(), []string{"open"}; !slices.Equal(got, want) {
+			t.Errorf("handler was told %q, want %q", got, want)
+		}
+	})
 	if got := runtime.NumGoroutine(); got != goroutines {
 		t.Errorf("%d goroutines, want %d", got, goroutines)
 	}

@@ -71,7 +71,8 @@ type Socket struct {
 // time limit: Abandon ends an attempt.
 //
 // A URL that the browser refuses is an error, which does not repeat the URL's
-// user, query and fragment; so is a place without WebSocket.
+// user, query and fragment; so is a place without WebSocket, or one where the page
+// has made globalThis.WebSocket read-only.
 func Dial(url string, h SocketHandler) (*Socket, error) {
 	constructor, ok := global("WebSocket")
 	if !ok {
@@ -81,7 +82,7 @@ func Dial(url string, h SocketHandler) (*Socket, error) {
 	if err != nil {
 		return nil, urlError("open a WebSocket to", url, thrown(err))
 	}
-	s := &Socket{handler: h, ws: ws}
+	s := &Socket{handler: h, ws: ws, info: CloseInfo{Code: codeLost}}
 	s.events, err = newListener("socket event", s.onEvent)
 	if err != nil {
 		return nil, err
@@ -174,10 +175,11 @@ func (s *Socket) onEvent(event safejs.Value) {
 		return
 	}
 	s.events.remove()
-	s.info = CloseInfo{Code: codeLost, Reason: textOf(event, "reason"), Clean: isTrue(event, "wasClean")}
 	if code, err := numberOf(event, "code"); err == nil {
 		s.info.Code = code
 	}
+	s.info.Reason = textOf(event, "reason")
+	s.info.Clean = isTrue(event, "wasClean")
 }
 
 // codeLost is RFC 6455's code for a connection that ended without a close frame.

@@ -216,20 +216,19 @@ func TestSocketCloseIsLegal(t *testing.T) {
 }
 
 func TestSocketRefusesTooBig(t *testing.T) {
-	for _, size := range []int{1000, 1001} {
-		id, r := newID(), newRecord()
-		h := r.handler()
-		h.MaxMessage = 1000
-		s, err := Dial(at("/ws/frames", id, "n", "1", "size", fmt.Sprint(size), "code", "1000"), h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Abandon(4001, "")
-		want := []string{"open", "text 1", `close 1000 "" true`}
-		if size > 1000 {
-			want = []string{"open", `close 4009 "message of 1001 bytes exceeds the limit of 1000" false`}
-		}
-		r.expect(t, want...)
+	id, r := newID(), newRecord()
+	h := r.handler()
+	h.MaxMessage = 1000
+	s := must(Dial(at("/ws/echo", id), h))
+	defer s.Abandon(4001, "")
+	wait(t, r.opened, "open")
+	for _, size := range []int{1000, 1001, 1} {
+		must(0, s.Send(make([]byte, size)))
+	}
+	const reason = "message of 1001 bytes exceeds the limit of 1000"
+	r.expect(t, "open", "text "+strings.Repeat("\x00", 1000), `close 4009 "`+reason+`" false`)
+	if got, want := seen(t, id), "close 4009 "+reason; got != want {
+		t.Errorf("server saw %q, want %q", got, want)
 	}
 }
 
