@@ -222,9 +222,13 @@ func (c *conn) look(sent, pinged time.Duration) (d due, sleep time.Duration) {
 		return now >= t
 	}
 	d.heartbeat = until(sent + interval)
-	if !c.paused.Load() {
-		d.silent = until(heard + 2*interval)
-		d.ping = pinged < heard && until(heard+interval)
+	switch {
+	case c.paused.Load():
+	case pinged <= heard:
+		d.ping = until(heard + interval)
+	default:
+		// Counted from the ping: before it, a long write may have kept us busy.
+		d.silent = until(pinged + interval)
 	}
 	if !c.identity.Expires.IsZero() {
 		left := time.Until(c.identity.Expires)

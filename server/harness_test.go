@@ -63,11 +63,11 @@ func newWorld(t *testing.T, o server.Options) *world {
 
 // inWorld runs f in a bubble with a server. The bubble fails the test when a
 // goroutine is left.
-func inWorld(t *testing.T, o server.Options, f func(w *world)) {
+func inWorld(t *testing.T, o server.Options, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		t.Helper()
-		f(newWorld(t, o))
+		f(t, newWorld(t, o))
 	})
 }
 

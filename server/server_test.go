@@ -12,7 +12,7 @@ import (
 func TestWelcomeEventsAndMessages(t *testing.T) {
 	inWorld(t, server.Options{
 		OnMessage: func(_ context.Context, m server.Message) (json.RawMessage, error) { return m.Body, nil },
-	}, func(w *world) {
+	}, func(t *testing.T, w *world) {
 		c := w.dial("ann")
 		welcome := c.resume(`"gen":7`, `"user":"ann"`, `"subs":{"chat":{}}`)
 		chat := welcome.Subs["chat"]

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -32,6 +33,7 @@ type socket struct {
 	net.Conn
 	early   []byte // arrived with the handshake, not yet read
 	timeout time.Duration
+	step    time.Duration // how often a write looks for progress
 	clock   func() time.Duration
 	heard   atomic.Int64 // by clock, when something last arrived
 
@@ -45,7 +47,8 @@ type socket struct {
 }
 
 func newSocket(s *Server) *socket {
-	return &socket{timeout: s.opts.WriteTimeout, clock: s.clock, frame: make(chan struct{}, 1)}
+	timeout := s.opts.WriteTimeout
+	return &socket{timeout: timeout, step: timeout / 4, clock: s.clock, frame: make(chan struct{}, 1)}
 }
 
 // hijackWriter makes websocket.Accept use a socket, with buffers of our size.
@@ -68,6 +71,10 @@ func (h *hijackWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, errors.Join(err, nc.Close())
 	}
 	h.socket.Conn = nc
+	if _, ok := nc.(*tls.Conn); ok {
+		// It cannot go on after a write that timed out.
+		h.socket.step = h.socket.timeout
+	}
 	h.socket.early = append([]byte(nil), early...)
 	h.socket.heard.Store(int64(h.socket.clock()))
 	return h.socket, bufio.NewReadWriter(
@@ -120,11 +127,16 @@ func (s *socket) send(parts ...[]byte) error {
 // write gives up when the peer has taken nothing for the timeout. A slow peer that
 // takes some goes on.
 func (s *socket) write(p []byte) error {
+	progress := s.clock()
 	for len(p) > 0 {
 		s.arm()
 		n, err := s.Conn.Write(p)
 		p = p[n:]
-		if err != nil && (n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) || s.isOver()) {
+		if n > 0 {
+			progress = s.clock()
+		}
+		if err != nil && (!errors.Is(err, os.ErrDeadlineExceeded) || s.step == s.timeout ||
+			s.clock()-progress >= s.timeout || s.isOver()) {
 			return err
 		}
 	}
@@ -134,7 +146,7 @@ func (s *socket) write(p []byte) error {
 func (s *socket) arm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	deadline := time.Now().Add(s.timeout)
+	deadline := time.Now().Add(s.step)
 	if !s.final.IsZero() && s.final.Before(deadline) {
 		deadline = s.final
 	}

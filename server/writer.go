@@ -77,7 +77,9 @@ func (w *writer) write(o *output) error {
 	c := w.conn
 	o.finish()
 	err := c.sock.send(o.buf, o.tail, o.end)
-	w.sent = c.s.clock()
+	if o.frames > 0 {
+		w.sent = c.s.clock() // a browser's script does not see control frames
+	}
 	c.s.counters.frames.Add(o.frames)
 	c.s.counters.events.Add(o.sent)
 	o.release()
@@ -136,10 +138,12 @@ func (w *writer) act(d due) bool {
 		c.answer(wire.Heartbeat{})
 	}
 	if d.ping {
-		w.pinged = c.s.clock()
 		o := outputs.Get().(*output)
 		o.control(opPing, nil)
-		return w.write(o) == nil
+		if w.write(o) != nil {
+			return false
+		}
+		w.pinged = c.s.clock()
 	}
 	return true
 }
