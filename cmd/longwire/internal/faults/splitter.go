@@ -22,8 +22,8 @@ type splitter struct {
 
 	fragmented  bool // a data message has begun and not ended
 	decided     bool // the frame has begun, or is about to
-	keepFrame   bool // what was decided for it
-	keepMessage bool // and for the data message it may belong to
+	dropFrame   bool // what was decided for it
+	dropMessage bool // and for the data message it may belong to
 }
 
 // run consumes the beginning of b up to where the decision changes, and returns
@@ -33,12 +33,12 @@ type splitter struct {
 func (s *splitter) run(b []byte, decide func(op byte) bool, closed func(code uint16)) (n int, keep bool) {
 	for n < len(b) {
 		if !s.decided {
-			s.decided, s.keepFrame = true, s.decide(b[n]&0x0f, decide)
-			if n > 0 && s.keepFrame != keep {
+			s.decided, s.dropFrame = true, s.drops(b[n]&0x0f, decide)
+			if n > 0 && keep == s.dropFrame {
 				return n, keep
 			}
 		}
-		keep = s.keepFrame
+		keep = !s.dropFrame
 		if s.filled < 2 || s.filled < s.want {
 			s.readHead(b[n])
 			n++
@@ -52,17 +52,17 @@ func (s *splitter) run(b []byte, decide func(op byte) bool, closed func(code uin
 	return n, keep
 }
 
-// decide returns the fate of a frame that begins: fragments share the fate of
-// their message, control frames between them have their own.
-func (s *splitter) decide(op byte, decide func(op byte) bool) bool {
+// drops decides on a frame that begins: fragments share the fate of their message,
+// control frames between them have their own.
+func (s *splitter) drops(op byte, decide func(op byte) bool) bool {
 	if op == opContinuation {
-		return s.keepMessage
+		return s.dropMessage
 	}
-	keep := decide(op)
+	drop := !decide(op)
 	if op < opClose {
-		s.keepMessage = keep
+		s.dropMessage = drop
 	}
-	return keep
+	return drop
 }
 
 func (s *splitter) readHead(c byte) {
@@ -115,7 +115,7 @@ func (s *splitter) endFrame(closed func(code uint16)) {
 		closed(s.code)
 	}
 	fin, op := s.head[0]&0x80 != 0, s.head[0]&0x0f
-	*s = splitter{keepMessage: s.keepMessage, fragmented: op < opClose && !fin || op >= opClose && s.fragmented}
+	*s = splitter{dropMessage: s.dropMessage, fragmented: op < opClose && !fin || op >= opClose && s.fragmented}
 }
 
 // inMessage reports whether the place is not one between two messages.

@@ -120,6 +120,7 @@ func TestSplitterReadsCloseCodes(t *testing.T) {
 
 func FuzzSplitter(f *testing.F) {
 	f.Add([]byte("\x88\x02\x03\xe8\x81\x00\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff"), uint8(3))
+	f.Add([]byte("\x00\x00"), uint8(1)) // a fragment of nothing
 	f.Fuzz(func(t *testing.T, stream []byte, size uint8) {
 		got, _ := filter(stream, []int{int(size) + 1}, func(byte) bool { return true })
 		if !bytes.Equal(got, stream) {
