@@ -39,32 +39,33 @@ func (d *deliveries) finish() {
 	signal(d.more)
 }
 
-// take returns what is queued, and whether nothing more will be. The end is
-// handed out once: the next run starts anew.
-func (d *deliveries) take() (batch []func(), ended bool) {
+// take returns the head of the queue, nil for none, and whether nothing more
+// will come. The end is handed out once: the next run starts anew.
+func (d *deliveries) take() (fn func(), ended bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	batch, d.queue = d.queue, nil
-	ended = d.ended && len(batch) == 0
-	d.ended = d.ended && !ended
-	return batch, ended
+	if len(d.queue) == 0 {
+		ended, d.ended = d.ended, false
+		return nil, ended
+	}
+	fn, d.queue[0] = d.queue[0], nil
+	d.queue = d.queue[1:]
+	return fn, false
 }
 
 // run calls the handlers until finish.
 func (d *deliveries) run() {
 	for {
-		batch, ended := d.take()
-		if ended {
+		fn, ended := d.take()
+		switch {
+		case ended:
 			return
-		}
-		if len(batch) == 0 {
+		case fn == nil:
 			<-d.more
-			continue
-		}
-		for _, fn := range batch {
+		default:
 			fn()
+			signal(d.room)
 		}
-		signal(d.room)
 	}
 }
 
