@@ -84,8 +84,8 @@ func NewClient(o Options) (*Client, error) {
 	}
 	o.Policy.Probe = o.Probe != ""
 	m, err := NewMachine(o.Policy)
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return nil, err
+	if errs = append(errs, err); errors.Join(errs...) != nil {
+		return nil, errors.Join(errs...)
 	}
 	return &Client{
 		o: o, m: m,
@@ -161,7 +161,7 @@ func (c *Client) takeMail() []Event {
 func (c *Client) Notify(kind SignalKind) { c.post(Signal{kind}) }
 
 // ReconnectNow dials at once, undercutting every wait; a live link is verified.
-func (c *Client) ReconnectNow() { c.post(ReconnectNow{}) }
+func (c *Client) ReconnectNow() { c.post(DialNow{}) }
 
 // Status returns where the client stands, as of the last event it handled.
 func (c *Client) Status() Status {

@@ -21,12 +21,13 @@ type (
 	// Wake ends Sleep.
 	Wake struct{}
 
-	// URLReady answers FetchURL with the same attempt; URLFailed says that there
-	// is none. Answers to an older FetchURL are ignored.
+	// URLReady answers FetchURL with the same attempt. Answers to an older one are
+	// ignored.
 	URLReady struct {
 		Attempt uint64
 		URL     string
 	}
+	// URLFailed says that there is no URL for that attempt.
 	URLFailed struct {
 		Attempt uint64
 		Err     string
@@ -87,34 +88,34 @@ type (
 	// Reauthorize says that there is a new login: an end with
 	// CauseUnauthorized is revived, a wait is cut short.
 	Reauthorize struct{}
-	// ReconnectNow dials at once, undercutting every wait and floor; while
+	// DialNow dials at once, undercutting every wait and floor; while
 	// connected it verifies the link.
-	ReconnectNow struct{}
+	DialNow struct{}
 	// Stalled says that the driver has stopped or begun again to read because
 	// the application is behind: silence then proves nothing.
 	Stalled struct{ On bool }
 )
 
-func (Start) event()        {}
-func (Stop) event()         {}
-func (Sleep) event()        {}
-func (Wake) event()         {}
-func (URLReady) event()     {}
-func (URLFailed) event()    {}
-func (Opened) event()       {}
-func (Received) event()     {}
-func (Closed) event()       {}
-func (ProbeDone) event()    {}
-func (Tick) event()         {}
-func (Signal) event()       {}
-func (Send) event()         {}
-func (Cancel) event()       {}
-func (Subscribe) event()    {}
-func (Unsubscribe) event()  {}
-func (Positions) event()    {}
-func (Reauthorize) event()  {}
-func (ReconnectNow) event() {}
-func (Stalled) event()      {}
+func (Start) event()       {}
+func (Stop) event()        {}
+func (Sleep) event()       {}
+func (Wake) event()        {}
+func (URLReady) event()    {}
+func (URLFailed) event()   {}
+func (Opened) event()      {}
+func (Received) event()    {}
+func (Closed) event()      {}
+func (ProbeDone) event()   {}
+func (Tick) event()        {}
+func (Signal) event()      {}
+func (Send) event()        {}
+func (Cancel) event()      {}
+func (Subscribe) event()   {}
+func (Unsubscribe) event() {}
+func (Positions) event()   {}
+func (Reauthorize) event() {}
+func (DialNow) event()     {}
+func (Stalled) event()     {}
 
 // SignalKind says what has changed around the client.
 type SignalKind uint8

@@ -13,9 +13,9 @@ import (
 const hb = `{"t":"hb"}`
 
 // settled returns a script whose session has held for StableAfter.
-func settled(t *testing.T, p reconnect.Policy) (*script, uint64) {
+func settled(t *testing.T) (*script, uint64) {
 	t.Helper()
-	s := newScript(t, p)
+	s := newScript(t, reconnect.Policy{})
 	conn := s.live(welcome)
 	s.after(5 * time.Second)
 	return s, conn
@@ -34,7 +34,7 @@ func TestSilenceOfTwoAndAHalfHeartbeatsEndsTheLink(t *testing.T) {
 }
 
 func TestAPongProvesTheUplinkAndNothingElseDoes(t *testing.T) {
-	s, conn := settled(t, reconnect.Policy{})
+	s, conn := settled(t)
 	s.want(send("a"), msgLine(1, "a"))
 	// An acknowledgement overdue asks; frames that arrive put the deadline off,
 	// within the idle timeout.
@@ -47,7 +47,7 @@ func TestAPongProvesTheUplinkAndNothingElseDoes(t *testing.T) {
 	s.wantAfter(time.Millisecond, "abandon 1 4408 frames arrive but no pong: nothing gets through to the server", "waiting 4s")
 
 	// A pong clears it, and the handler may take its time.
-	s, conn = settled(t, reconnect.Policy{})
+	s, conn = settled(t)
 	s.do(send("a"))
 	for n := range 5 {
 		s.wantAfter(5*time.Second, `write 1 {"t":"ping","n":`+string(rune('1'+n))+`}`)
@@ -59,7 +59,7 @@ func TestAPongProvesTheUplinkAndNothingElseDoes(t *testing.T) {
 
 func TestSignalsVerifyALiveLinkInsteadOfTearingItDown(t *testing.T) {
 	for _, kind := range []reconnect.SignalKind{reconnect.Visible, reconnect.Online, reconnect.Offline} {
-		s, conn := settled(t, reconnect.Policy{})
+		s, conn := settled(t)
 		s.want(reconnect.Signal{Kind: kind}, `write 1 {"t":"ping","n":1}`)
 		s.want(reconnect.Signal{Kind: kind}) // one is enough
 		s.wantFrame(conn, `{"t":"pong","n":1}`)
@@ -69,14 +69,14 @@ func TestSignalsVerifyALiveLinkInsteadOfTearingItDown(t *testing.T) {
 		s.wantAfter(1999 * time.Millisecond)
 		s.wantAfter(time.Millisecond, "abandon 1 4408 no pong within 2s", "waiting 4s")
 	}
-	s, _ := settled(t, reconnect.Policy{})
+	s, _ := settled(t)
 	s.want(reconnect.Signal{Kind: reconnect.Hidden})
 }
 
 // Timers of a hidden page run once a minute. What arrived is handled before they
 // run; if nothing did, a ping decides, never the timer.
 func TestALateTimerLooksAtWhatHasArrivedAndThenAsks(t *testing.T) {
-	s, conn := settled(t, reconnect.Policy{})
+	s, conn := settled(t)
 	for n := range 10 {
 		s.now = s.now.Add(time.Minute)
 		if n%2 == 0 {
@@ -103,11 +103,11 @@ func TestALateTimerLooksAtWhatHasArrivedAndThenAsks(t *testing.T) {
 // The monotonic clock stops while a machine sleeps, the wall clock may be set
 // back: the larger difference counts, and less than nothing counts as nothing.
 func TestEitherClockTellsOfASleep(t *testing.T) {
-	real := time.Now() // carries both clocks
+	begun := time.Now() // carries both clocks
 	s := newScript(t, reconnect.Policy{})
-	s.now = real
+	s.now = begun
 	conn := s.live(welcome)
-	wallOnly := func(d time.Duration) time.Time { return real.Add(time.Second).Round(0).Add(d) }
+	wallOnly := func(d time.Duration) time.Time { return begun.Add(time.Second).Round(0).Add(d) }
 	s.now = wallOnly(time.Hour)
 	s.want(reconnect.Tick{}, `write 1 {"t":"ping","n":1}`, "live")
 	s.frame(conn, `{"t":"pong","n":1}`)
@@ -119,7 +119,7 @@ func TestEitherClockTellsOfASleep(t *testing.T) {
 }
 
 func TestWhileTheApplicationIsBehindSilenceProvesNothing(t *testing.T) {
-	s, _ := settled(t, reconnect.Policy{})
+	s, _ := settled(t)
 	s.want(reconnect.Stalled{On: true})
 	s.wantAfter(10 * time.Minute)
 	s.want(reconnect.Stalled{On: false})
@@ -128,7 +128,7 @@ func TestWhileTheApplicationIsBehindSilenceProvesNothing(t *testing.T) {
 }
 
 func TestAnAnnouncedLargeFrameIsWaitedFor(t *testing.T) {
-	s, conn := settled(t, reconnect.Policy{})
+	s, conn := settled(t)
 	s.wantFrame(conn, `{"t":"hb","next":6553600,"stream":"a"}`) // 100 s at 64 KiB/s
 	s.wantAfter(137*time.Second + 400*time.Millisecond)
 	s.wantAfter(100*time.Millisecond, "abandon 1 4408 nothing heard for 37.5s", "waiting 4s")
@@ -147,7 +147,7 @@ func TestAnAnnouncedLargeFrameIsWaitedFor(t *testing.T) {
 }
 
 func TestAPageThatSleepsGivesItsSocketUpAndResumes(t *testing.T) {
-	s, conn := settled(t, reconnect.Policy{})
+	s, conn := settled(t)
 	s.want(reconnect.Sleep{}, "abandon 1 4001 leaving", "waiting")
 	s.want(reconnect.Closed{Conn: conn, Code: 1006})
 	s.want(reconnect.Signal{Kind: reconnect.Online})
@@ -159,7 +159,7 @@ func TestAPageThatSleepsGivesItsSocketUpAndResumes(t *testing.T) {
 	}
 	s.want(reconnect.Wake{})
 	// A floor of the server outlives the sleep.
-	s, conn = settled(t, reconnect.Policy{})
+	s, conn = settled(t)
 	s.do(reconnect.Closed{Conn: conn, Code: 1013, Reason: "retry=60000-60000"})
 	s.do(reconnect.Sleep{})
 	s.now = s.now.Add(20 * time.Second)
@@ -168,7 +168,7 @@ func TestAPageThatSleepsGivesItsSocketUpAndResumes(t *testing.T) {
 
 func TestKicks(t *testing.T) {
 	down := func() *script {
-		s, conn := settled(t, reconnect.Policy{})
+		s, conn := settled(t)
 		s.do(reconnect.Closed{Conn: conn, Code: 1006}) // waits 4 s
 		return s
 	}
@@ -184,7 +184,7 @@ func TestKicks(t *testing.T) {
 
 	s = down()
 	s.want(reconnect.Signal{Kind: reconnect.Offline})
-	s.want(reconnect.ReconnectNow{}, "fetch 2", "connecting")
+	s.want(reconnect.DialNow{}, "fetch 2", "connecting")
 
 	// online comes before the network works: a few quick tries, then as before.
 	s = down()
@@ -201,10 +201,10 @@ func TestKicks(t *testing.T) {
 	}
 
 	// A floor is never undercut, but by an explicit wish.
-	s, conn := settled(t, reconnect.Policy{})
+	s, conn := settled(t)
 	s.do(reconnect.Closed{Conn: conn, Code: 1013})
 	s.want(reconnect.Signal{Kind: reconnect.Visible}, "waiting 15.5s")
-	s.want(reconnect.ReconnectNow{}, "fetch 2", "connecting")
+	s.want(reconnect.DialNow{}, "fetch 2", "connecting")
 
 	// No storm of kicks.
 	s = down()

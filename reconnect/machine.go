@@ -171,7 +171,7 @@ func (m *Machine) dispatch(ev Event) {
 		m.positions(ev.Streams)
 	case Reauthorize:
 		m.reauthorize()
-	case ReconnectNow:
+	case DialNow:
 		m.reconnectNow()
 	case Stalled:
 		m.live.stalled = ev.On

@@ -46,11 +46,8 @@ const (
 	CodeEnded     = "ended"
 )
 
-// Bounds on how long a nack with retry holds the outbox back.
-const (
-	minNackRetry = 100 * time.Millisecond
-	maxNackRetry = 5 * time.Minute
-)
+// minNackRetry is the shortest time that a nack with retry holds the outbox back.
+const minNackRetry = 100 * time.Millisecond
 
 func (m *Machine) send(ev Send) {
 	refuse := func(code, reason string) { m.do(Settle{ID: ev.ID, Outcome: NotSent, Code: code, Reason: reason}) }
@@ -235,7 +232,7 @@ func (m *Machine) nacked(f wire.Nack) {
 		// Not now. The server refuses what follows until this id returns.
 		msg.inFlight = false
 		m.watchAcks()
-		wait := clampMs(max(f.Retry, 1), 0, minNackRetry, maxNackRetry)
+		wait := clampMs(max(f.Retry, 1), 0, minNackRetry)
 		if !m.box.hold.on || m.box.hold.left(m.now) < wait {
 			m.box.hold.set(m.now, wait)
 		}

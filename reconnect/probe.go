@@ -108,7 +108,7 @@ func (m *Machine) probeDone(ev ProbeDone) {
 // retryAfter obeys the Retry-After of a 429 or 503: U(n, 2n).
 func (m *Machine) retryAfter(ev ProbeDone) {
 	m.hint = "the server asks to try later over HTTP (" + strconv.Itoa(ev.Status) + ")"
-	n := min(ev.RetryAfter, maxRetryAfter)
+	n := min(ev.RetryAfter, maxAsked)
 	if n <= 0 {
 		return
 	}

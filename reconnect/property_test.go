@@ -286,7 +286,7 @@ func (w *world) step(kind string) {
 		w.handle(reconnect.Subscribe{Stream: "a"})
 	case "start":
 		w.handle(reconnect.Reauthorize{})
-		w.handle(reconnect.ReconnectNow{})
+		w.handle(reconnect.DialNow{})
 	}
 }
 
@@ -319,7 +319,7 @@ func (w *world) round() {
 func (w *world) heal() {
 	w.handle(reconnect.Wake{})
 	w.handle(reconnect.Reauthorize{})
-	w.handle(reconnect.ReconnectNow{})
+	w.handle(reconnect.DialNow{})
 	for begun := w.now; w.now.Sub(begun) < 5*time.Minute; {
 		v := w.v
 		st := w.m.Status()

@@ -84,16 +84,17 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 		m.bad("a second welcome")
 		return
 	}
-	if f.V == 0 {
+	switch {
+	case f.V == 0:
 		// A server of the base frames: the session id stands for the epoch and
 		// for the memory of message ids.
 		f.Own.Epoch, f.DedupeID, text = f.Session, f.Session, nil
 		f.DedupeMs = int64(24 * time.Hour / time.Millisecond)
-	} else if m.userKnown && f.User != m.user {
+	case m.userKnown && f.User != m.user:
 		m.leave(wire.CloseNormal, CauseIdentityChanged)
 		m.end(CauseIdentityChanged, "the server knows this login as another user")
 		return
-	} else {
+	default:
 		m.user, m.userKnown = f.User, true
 	}
 	m.version, m.greeting = f.V, f
@@ -105,11 +106,11 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 	m.logins = 0
 	m.hint = ""
 	m.probe.welcomed()
-	m.spread = clampMs(f.Spread, wire.DefaultSpread, time.Millisecond, maxSpread)
+	m.spread = clampMs(f.Spread, wire.DefaultSpread, time.Millisecond)
 	m.burst.clear()
 	m.live.timeout = m.p.IdleTimeout
 	if f.Heartbeat > 0 && m.live.timeout == 0 {
-		m.live.timeout = clampMs(f.Heartbeat, 0, 100*time.Millisecond, maxHeartbeat) * 5 / 2
+		m.live.timeout = clampMs(f.Heartbeat, 0, 100*time.Millisecond) * 5 / 2
 	}
 	m.heard()
 	m.become(Live, "connected")
@@ -118,12 +119,12 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 	m.reconcile(f)
 }
 
-// clampMs reads a duration in ms that a server names.
-func clampMs(ms int64, def, low, high time.Duration) time.Duration {
+// clampMs reads a duration in ms that a server names: from low to maxAsked.
+func clampMs(ms int64, def, low time.Duration) time.Duration {
 	if ms == 0 {
 		return def
 	}
-	return min(max(time.Duration(min(ms, int64(high/time.Millisecond)))*time.Millisecond, low), high)
+	return max(time.Duration(min(ms, maxAsked.Milliseconds()))*time.Millisecond, low)
 }
 
 func (m *Machine) holeText(stream string, at, want uint64) string {

@@ -8,10 +8,8 @@ import (
 
 // Bounds on what a server may ask of its clients.
 const (
-	maxSpread     = 5 * time.Minute
-	maxRetryAfter = 5 * time.Minute
-	maxHeartbeat  = 5 * time.Minute
-	maxFloor      = 10 * time.Minute
+	maxAsked = 5 * time.Minute  // spread, heartbeat, Retry-After, retry of a nack
+	maxFloor = 10 * time.Minute // of the range in a close reason
 )
 
 // floors of the close codes that ask for time, and how wide to spread above.

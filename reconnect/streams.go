@@ -1,6 +1,8 @@
 package reconnect
 
 import (
+	"time"
+
 	"github.com/longwire/longwire/wire"
 )
 
@@ -13,6 +15,9 @@ type follow struct {
 	holes int      // asked again since the last progress
 	busy  deadline // when to ask again after "busy"
 }
+
+// minAskAgain is the shortest wait after "busy", whatever the server says.
+const minAskAgain = 100 * time.Millisecond
 
 // maxHoles bounds how often a stream is asked for again on one connection
 // without any progress in between.
@@ -161,7 +166,7 @@ func (m *Machine) answer(name string, f *follow, a wire.Answer) {
 	switch {
 	case a.Error == wire.ErrBusy:
 		f.state, f.err = Asking, a.Error
-		f.busy.set(m.now, clampMs(a.Retry, busyFloor, kickSpread/10, maxRetryAfter))
+		f.busy.set(m.now, clampMs(a.Retry, busyFloor, minAskAgain))
 	case a.Error != "":
 		f.state, f.err = StreamRefused, a.Error
 	case a.Resync:

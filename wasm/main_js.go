@@ -70,7 +70,7 @@ func open(args []safejs.Value) (any, error) {
 	exports := map[string]any{
 		"frame": method("frame", func(args []safejs.Value) {
 			if len(args) == 1 && args[0].Type() == safejs.TypeString {
-				text, _ := args[0].String() //nolint:errcheck // it is a string
+				text, _ := args[0].String()
 				h.fromTab(text)
 			}
 		}),

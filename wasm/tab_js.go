@@ -53,7 +53,7 @@ func eventOf(f wire.Frame) reconnect.Event {
 		case "visible":
 			return reconnect.Signal{Kind: reconnect.Visible}
 		case "now":
-			return reconnect.ReconnectNow{}
+			return reconnect.DialNow{}
 		}
 	case wire.Start:
 		return reconnect.Start{}

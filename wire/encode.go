@@ -17,13 +17,12 @@ func open(dst []byte, t string) object {
 }
 
 func (o *object) name(name string) {
-	b := *o
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
+	if (*o)[len(*o)-1] != '{' {
+		*o = append(*o, ',')
 	}
-	b = append(b, '"')
-	b = append(b, name...)
-	*o = append(b, '"', ':')
+	*o = append(*o, '"')
+	*o = append(*o, name...)
+	*o = append(*o, '"', ':')
 }
 
 func (o *object) uint(name string, n uint64) {

@@ -50,7 +50,7 @@ func (b *baseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := uint64(len(b.events))
 	b.mu.Unlock()
 	write := func(v map[string]any) bool {
-		text, _ := json.Marshal(v) //nolint:errcheck,errchkjson // a test
+		text, _ := json.Marshal(v)
 		return ws.Write(ctx, websocket.MessageText, text) == nil
 	}
 	write(map[string]any{"t": "welcome", "session": "base", "seq": head, "resync": resync})
@@ -62,7 +62,7 @@ func (b *baseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			b.mu.Lock()
 			var event map[string]any
 			if next <= uint64(len(b.events)) {
-				_ = json.Unmarshal([]byte(b.events[next-1]), &event) //nolint:errcheck // a test
+				_ = json.Unmarshal([]byte(b.events[next-1]), &event)
 				event["t"], event["seq"] = "event", next
 				next++
 			}
@@ -71,7 +71,7 @@ func (b *baseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				select {
 				case <-ctx.Done():
 					return
-				case <-time.After(time.Second): //nolint:forbidigo // virtual time
+				case <-time.After(time.Second):
 					continue
 				}
 			}
