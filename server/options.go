@@ -44,9 +44,13 @@ type Identity struct {
 type Snapshot struct {
 	// State is any JSON value. The whole frame must stay below 16 MiB.
 	State json.RawMessage
-	// HasSeq says that Seq is the number of the last event that State contains.
-	// Otherwise it is taken to be the head from before the function ran: right as
-	// long as State is read after the events before it were applied.
+	// HasSeq says that Seq is the number, as Publish returned it, of the last event
+	// that State contains, or 0 for none. A number beyond the head is from before the
+	// stream began anew (after a restart, or after StreamLife): State is then taken
+	// to precede all events that the stream has now.
+	//
+	// Without HasSeq the position is the head from before the function ran: right as
+	// long as what Publish has returned for is in the State that is read after it.
 	HasSeq bool
 	Seq    uint64
 }

@@ -140,8 +140,11 @@ func (sn *snapshots) compute(ctx context.Context, f *flight) snapshotResult {
 		return snapshotResult{}
 	}
 	t.state.Store(snapshotExists)
-	if !snap.HasSeq {
+	switch {
+	case !snap.HasSeq:
 		snap.Seq = before
+	case snap.Seq > t.log.Head():
+		snap.Seq = 0 // of an older numbering, so from before all events of this one
 	}
 	var frame []byte
 	if err == nil {
@@ -163,9 +166,6 @@ func (sn *snapshots) compute(ctx context.Context, f *flight) snapshotResult {
 func encodeSnapshot(t *topic, snap Snapshot) ([]byte, error) {
 	if err := checkPayload(snap.State); err != nil {
 		return nil, fmt.Errorf("state: %w", err)
-	}
-	if head := t.log.Head(); snap.Seq > head {
-		return nil, fmt.Errorf("position %d is beyond the stream's head, %d", snap.Seq, head)
 	}
 	frame := wire.Snapshot{
 		HasSeq: true, Seq: snap.Seq, Epoch: t.log.Epoch(), Stream: t.name, State: wire.Raw(snap.State),

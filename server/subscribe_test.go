@@ -166,12 +166,12 @@ func TestOneForbiddenStreamLeavesTheOthers(t *testing.T) {
 		c.expect(wire.Subbed{Stream: "b", Answer: wire.Answer{Error: "forbidden"}})
 		w.publish("b", `2`)
 		c.silent()
-		c.send(`{"t":"sub","stream":"panics"}`)
 		c.send(`{"t":"sub","stream":"slow"}`)
+		c.send(`{"t":"sub","stream":"panics"}`)
 		c.send(`{"t":"ping","n":1}`) // answered meanwhile
 		c.expect(wire.Pong{N: 1})
-		c.expect(wire.Subbed{Stream: "panics", Answer: wire.Answer{Error: "forbidden"}})
 		c.expect(wire.Subbed{Stream: "slow", Answer: wire.Answer{Error: "busy", Retry: 5000}})
+		c.expect(wire.Subbed{Stream: "panics", Answer: wire.Answer{Error: "forbidden"}})
 
 		bob := w.join("bob", wanted("a", 0, c.welcome.Subs["a"].Epoch))
 		want(t, "bob", bob.welcome.Subs["a"], wire.Answer{Error: "forbidden"})
