@@ -23,7 +23,7 @@ NODE_EXEC = env -i HOME=$$HOME PATH=$$PATH $$(go env GOROOT)/lib/wasm/go_js_wasm
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- Build: needs Go and nothing else.
 
