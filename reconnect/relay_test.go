@@ -37,7 +37,7 @@ func TestARelayHandsOnEverything(t *testing.T) {
 	s.do(reconnect.Closed{Conn: conn, Code: 1006})
 	s.do(reconnect.Positions{Streams: map[string]wire.Want{"c": {}}})
 	s.open()
-	want := `{"t":"resume","v":1,"session":"s1","gen":1000002,"user":"ada","subs":{"c":{}},"batch":true`
+	want := `{"t":"resume","v":1,"session":"s1","gen":1004000,"user":"ada","subs":{"c":{}},"batch":true`
 	if write := string(s.last[0].(reconnect.Write).Data); write[:len(want)] != want {
 		t.Errorf("got %s\nwant %s…", write, want)
 	}
