@@ -40,7 +40,7 @@ build-server: ## build bin/longwire around the web/dist that is there
 
 .PHONY: demo
 demo: build ## build all, then serve the demo page on ADDR (127.0.0.1:8080)
-	@echo "The demo is at http://$(ADDR)/ until you press Ctrl-C."
+	@echo "Ctrl-C ends the demo, which is at"
 	@exec bin/longwire serve -addr $(ADDR) -faults
 
 .PHONY: size
