@@ -71,11 +71,11 @@ lint: lint-go lint-js ## golangci-lint for each platform, biome and tsc
 
 .PHONY: lint-go
 lint-go: $(GOLANGCI_LINT)
-	go mod tidy -diff
-	go -C tools mod tidy -diff
 	$(GOLANGCI_LINT) run ./...
 	GOOS=js GOARCH=wasm $(GOLANGCI_LINT) run $(WASM_PACKAGES)
 	cd tools && ../$(GOLANGCI_LINT) run --config ../.golangci.yml ./...
+	go mod tidy -diff
+	go -C tools mod tidy -diff
 
 .PHONY: lint-js
 lint-js: node_modules
