@@ -117,11 +117,16 @@ func (m *Machine) Handle(now time.Time, ev Event) []Action {
 	m.seen = now
 	m.dispatch(ev)
 	m.tick()
+	m.report()
+	return m.out
+}
+
+// report says where the machine stands, if that has changed.
+func (m *Machine) report() {
 	if m.changed {
 		m.changed = false
 		m.do(Report{m.Status()})
 	}
-	return m.out
 }
 
 //nolint:cyclop // one case for each event

@@ -24,7 +24,7 @@ func TestSendsWhileDownGoOutInOrderAfterTheWelcome(t *testing.T) {
 	s.want(send("b"))
 	conn := s.open()
 	s.want(send("c"))
-	s.wantFrame(conn, welcome, "deliver welcome", msgLine(1, "a"), msgLine(1, "b"), msgLine(1, "c"), "live")
+	s.wantFrame(conn, welcome, "deliver welcome", "live", msgLine(1, "a"), msgLine(1, "b"), msgLine(1, "c"))
 	s.wantFrame(conn, `{"t":"ack","id":"b","result":{"n":1}}`, `settle b accepted {"n":1}`)
 	s.wantFrame(conn, `{"t":"ack","id":"b"}`)
 	s.wantFrame(conn, `{"t":"nack","id":"a","code":"no","reason":"because"}`, `settle a refused  no`)
@@ -148,7 +148,7 @@ func TestAnEndSettlesEverything(t *testing.T) {
 	}
 	s.do(send("b"))
 	s.do(reconnect.Reauthorize{})
-	s.wantFrame(s.open(), welcome, "deliver welcome", msgLine(4, "a"), msgLine(4, "b"), "live")
+	s.wantFrame(s.open(), welcome, "deliver welcome", "live", msgLine(4, "a"), msgLine(4, "b"))
 }
 
 // A message that costs the connection is failed alone, and those around it live.
@@ -160,11 +160,11 @@ func TestTooBigForTheServer(t *testing.T) {
 	s.do(send("c"))
 	s.do(reconnect.Closed{Conn: conn, Code: 1009})
 	// One at a time now.
-	s.wantFrame(s.open(), welcome, "deliver welcome", msgLine(2, "a"), "live")
+	s.wantFrame(s.open(), welcome, "deliver welcome", "live", msgLine(2, "a"))
 	s.wantFrame(2, `{"t":"ack","id":"a"}`, "settle a accepted", msgLine(2, "big"))
 	s.do(reconnect.Closed{Conn: 2, Code: 1009})
-	s.wantFrame(s.open(), welcome, "deliver welcome", msgLine(3, "big"), "live")
+	s.wantFrame(s.open(), welcome, "deliver welcome", "live", msgLine(3, "big"))
 	s.want(reconnect.Closed{Conn: 3, Code: 1009}, "settle big refused  too big", "waiting 8s")
-	s.wantFrame(s.open(), welcome, "deliver welcome", msgLine(4, "c"), "live")
+	s.wantFrame(s.open(), welcome, "deliver welcome", "live", msgLine(4, "c"))
 	s.wantFrame(4, `{"t":"ack","id":"c"}`, "settle c accepted")
 }

@@ -116,6 +116,7 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 	m.become(Live, "connected")
 	m.do(Deliver{Frame: f, Text: text})
 	m.answers(f)
+	m.report() // before the events that came in the same message
 	m.reconcile(f)
 }
 

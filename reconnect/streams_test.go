@@ -34,6 +34,15 @@ func TestEventsMoveThePositionByOneAndByDeliveryOnly(t *testing.T) {
 	}
 }
 
+// An application that is handed an event finds the client live.
+func TestLiveIsSaidBeforeWhatComesWithTheWelcome(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	s.do(reconnect.Subscribe{Stream: "a", From: wire.Want{Has: true, After: 10, Epoch: "e"}})
+	s.do(reconnect.Start{})
+	s.wantFrame(s.open(), "["+welcomeWith(`{"a":{"seq":11,"epoch":"e","first":3,"resync":false}}`)+`,{"t":"event","seq":11,"stream":"a","data":"x"}]`,
+		"deliver welcome", "live", `deliver a 11="x"`)
+}
+
 func TestAHoleIsNotDeliveredButAskedFor(t *testing.T) {
 	s, conn := following(t)
 	s.wantFrame(conn, `{"t":"event","seq":13,"stream":"a","data":13}`,
