@@ -106,10 +106,14 @@ func buildWasm(ctx context.Context, root, version string) ([]byte, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	target := filepath.Join(dir, "longwire.wasm")
+	overlay, err := httpOverlay(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
 	// Nothing of the machine or the commit goes in, so equal sources give equal bytes.
-	cmd := goCommand(ctx, root, "build", "-trimpath", "-buildvcs=false",
+	cmd := goCommand(ctx, root, "build", "-trimpath", "-buildvcs=false", "-overlay", overlay,
 		"-ldflags", "-s -w -X main.version="+version, "-o", target, "./wasm")
-	cmd.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
+	cmd.Env = wasmEnv()
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build ./wasm: %w\n%s", err, text)
 	}
