@@ -36,7 +36,7 @@ func httpOverlay(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("go list net/http: %w", err)
 	}
 	stub := filepath.Join(dir, "http.go")
-	if err := os.WriteFile(stub, []byte(httpStub), 0o600); err != nil {
+	if err = os.WriteFile(stub, []byte(httpStub), 0o600); err != nil {
 		return "", err
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n") // a path may hold spaces
