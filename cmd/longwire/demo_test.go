@@ -144,7 +144,8 @@ func TestTheCookieNamesTheUser(t *testing.T) {
 }
 
 func TestALoginExpires(t *testing.T) {
-	s := startServe(t, "-login-life", "300ms")
+	t.Parallel() // it takes its time
+	s := startServe(t, "-login-life", "2s")
 	header := s.login("bob")
 	c := s.connect(header)
 	if _, err := c.read(); closeCode(err) != 4401 {

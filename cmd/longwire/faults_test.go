@@ -257,6 +257,21 @@ func TestAStalledConnectionCanBeClosed(t *testing.T) {
 	}
 }
 
+func TestAStalledServerKeepsItsDeadlines(t *testing.T) {
+	s := startServe(t, "-faults", "-hello-timeout", "100ms")
+	s.fault("stall?state=on", nil)
+	ws, _, err := s.dial(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ws.CloseNow() }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, _, err := ws.Read(ctx); closeCode(err) == -1 {
+		t.Errorf("ended with %v, want a close frame of the server that waits for the first frame", err)
+	}
+}
+
 func TestFaultHangNeverAnswersUpgrades(t *testing.T) {
 	s := startServe(t, "-faults")
 	s.fault("hang?state=on", nil)

@@ -50,12 +50,12 @@ func parseServe(args []string, out io.Writer) (config, error) {
 	fs.IntVar(&c.server.Log.Events, "log-events", stream.DefaultEvents, "keep this `number` of events of each stream for clients that come back")
 	fs.Int64Var(&c.server.Log.Bytes, "log-bytes", stream.DefaultBytes, "keep this number of `bytes` of each stream")
 	fs.DurationVar(&c.server.Log.Age, "log-age", stream.DefaultAge, "keep events for this `duration`")
-	fs.DurationVar(&c.server.SessionLife, "session-life", 5*time.Minute, "remember a session without a connection for this `duration`")
+	fs.DurationVar(&c.server.SessionLife, "session-life", 0, "remember a session without a connection for this `duration` (default: that of -log-age)")
 	fs.DurationVar(&c.server.HelloTimeout, "hello-timeout", wire.DefaultHelloTimeout, "wait for the first frame of a connection for this `duration`")
 	fs.DurationVar(&c.server.WriteTimeout, "write-timeout", wire.DefaultWriteTimeout, "give up a connection that took no byte for this `duration`")
 	fs.StringVar(&origins, "origins", "", "pages of these `origins` may connect too, such as https://example.com, separated by commas (default: only the own page)")
 	fs.DurationVar(&c.loginLife, "login-life", 0, "a login expires after this `duration`; 0 means never")
-	fs.BoolVar(&c.verbose, "v", false, "log every connection")
+	fs.BoolVar(&c.verbose, "v", false, "log details too")
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(out, serveUsage)

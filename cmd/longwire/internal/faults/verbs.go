@@ -41,7 +41,7 @@ var verbs = []verb{
 	{"hold-close", http.MethodPost, "state=on|off", "swallows the close frames of the server and keeps the sockets open when it closes them", (*handler).holdClose},
 	{"stall", http.MethodPost, "state=on|off", "stops reading from the WebSockets", (*handler).stall},
 	{"hang", http.MethodPost, "state=on|off", "accepts TCP connections and never answers an upgrade; off drops those that wait", (*handler).hang},
-	{"restart", http.MethodPost, "[down=0s]", "ends everything as a crash does, and starts a fresh server on the same address after that time; answers when it is down", (*handler).restart},
+	{"restart", http.MethodPost, "[down=0s]", "ends everything as a crash does, and starts a fresh server on the same address after that time; answers when it is down; faults stay in force", (*handler).restart},
 	{"forget", http.MethodPost, "", "restarts at once: all sessions and logs are gone, every stream gets a new epoch", (*handler).forget},
 	{"reset", http.MethodPost, "", "lifts every fault and sets the counters to zero", (*handler).reset},
 	{"report", http.MethodGet, "", "counts connections, upgrades, probes, messages and their effects, and the close codes of clients", (*handler).report},
