@@ -229,8 +229,7 @@ func TestNoTokenInLogs(t *testing.T) {
 		c := w.dial(token)
 		c.send(`{"t":"resume","v":1,"session":%q,"user":%q,"subs":{"s":{}}}`, token, token)
 		c.msg("1", token)
-		for c.next().Type() != "nack" {
-		}
+		c.until("nack")
 		c.send(`{"t":"msg","id":"2","body":1`)
 		c.closed(4400, "")
 		c = w.dial(token)

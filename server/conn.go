@@ -204,13 +204,16 @@ func drive[T any](c *conn, l *lane[T], do func(T)) {
 	}
 }
 
-// due returns how long the writer may sleep, and what is due now.
+// due says what the passing of time asks of the writer.
 type due struct {
 	heartbeat, ping, silent, expired bool
 }
 
-// look judges by elapsed time what is due. sent is when something was last
-// written, pinged when a ping was, both by the server's clock.
+func (d due) anything() bool { return d != due{} }
+
+// look judges by elapsed time what is due, and how long the writer may sleep when
+// nothing is. sent is when something was last written, pinged when a ping was, both
+// by the server's clock.
 func (c *conn) look(sent, pinged time.Duration) (d due, sleep time.Duration) {
 	now, interval := c.s.clock(), c.s.opts.Heartbeat
 	heard := time.Duration(c.sock.heard.Load())

@@ -119,10 +119,16 @@ func (w *world) dialSilently(user string) *client {
 		_ = res.Body.Close()
 	}
 	ws.SetReadLimit(-1)
-	links := w.net.Links()
-	c := &client{t: w.t, ws: ws, link: links[len(links)-1], frames: make(chan wire.Frame, 1<<17)}
 	w.t.Cleanup(func() { _ = ws.CloseNow() })
+	c := newClient(w.t, ws)
+	links := w.net.Links()
+	c.link = links[len(links)-1]
 	return c
+}
+
+func newClient(t *testing.T, ws *websocket.Conn) *client {
+	t.Helper()
+	return &client{t: t, ws: ws, frames: make(chan wire.Frame, 1<<15)}
 }
 
 func (w *world) dial(user string) *client {
@@ -226,21 +232,24 @@ func (c *client) silent() {
 // beginning of the reason.
 func (c *client) closed(code int, reason string) {
 	c.t.Helper()
-	for f := c.next(); f != nil; f = c.next() {
-	}
+	c.until("")
 	ce, ok := errors.AsType[websocket.CloseError](c.err)
 	if !ok || int(ce.Code) != code || !strings.HasPrefix(ce.Reason, reason) {
 		c.t.Fatalf("connection ended with %v; want code %d and reason %q", c.err, code, reason)
 	}
 }
 
-// lost waits for an end without a close frame.
-func (c *client) lost() {
+// until skips frames up to one of the type t; "" is the end of the connection.
+func (c *client) until(t string) {
 	c.t.Helper()
-	for f := c.next(); f != nil; f = c.next() {
-	}
-	if code := websocket.CloseStatus(c.err); code != -1 {
-		c.t.Fatalf("connection ended with %v; want no close frame", c.err)
+	for {
+		f := c.next()
+		if f == nil && t == "" || f != nil && f.Type() == t {
+			return
+		}
+		if f == nil {
+			c.t.Fatalf("connection ended with %v, want a %s first", c.err, t)
+		}
 	}
 }
 

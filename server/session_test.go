@@ -128,7 +128,7 @@ func TestLoginExpires(t *testing.T) {
 		if _, res, err := w.tryDial("past"); err == nil || res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("dial with an expired login: %v, %v; want 401", res, err)
 		}
-		c = w.join("soon", fmt.Sprintf(`"session":%q,"gen":%d`, c.welcome.Session, c.welcome.Gen+1))
+		w.join("soon", fmt.Sprintf(`"session":%q,"gen":%d`, c.welcome.Session, c.welcome.Gen+1))
 		if got := w.srv.Stats().Resumed; got != 1 {
 			t.Errorf("resumed: %d, want 1", got)
 		}

@@ -13,8 +13,12 @@ import (
 func (c *conn) writeLoop() {
 	defer c.end()
 	w := &writer{conn: c, sent: c.s.clock(), pinged: -1}
-	timer := time.NewTimer(0)
+	// The timer pokes the same channel as everybody else. (A timer's own channel
+	// would cost a select case per wake, and crashes the race detector in a synctest
+	// bubble when two goroutines meet an expired one: go1.26.)
+	timer := time.AfterFunc(c.s.opts.Heartbeat, func() { poke(c.wake) })
 	defer timer.Stop()
+	rings := c.s.clock() + c.s.opts.Heartbeat
 	for {
 		bye, err := w.flush()
 		if err != nil {
@@ -27,18 +31,23 @@ func (c *conn) writeLoop() {
 			c.sayGoodbye(bye.code, bye.reason)
 			return
 		}
+		d, sleep := c.look(w.sent, w.pinged)
+		if d.anything() {
+			if !w.act(d) {
+				return
+			}
+			continue
+		}
+		if now := c.s.clock(); rings <= now || now+sleep < rings {
+			rings = now + sleep
+			timer.Reset(sleep)
+		}
 		select {
 		case <-c.wake:
 		case <-c.stop:
 			if !c.isClosing() {
 				return
 			}
-		case <-timer.C:
-			d, sleep := c.look(w.sent, w.pinged)
-			if !w.act(d) {
-				return
-			}
-			timer.Reset(sleep)
 		}
 	}
 }
@@ -134,15 +143,17 @@ func (w *writer) act(d due) bool {
 		c.close(closing{code: wire.CloseLoginExpired, reason: "login expired", dropQueue: true})
 		return true
 	}
+	o := outputs.Get().(*output)
+	if d.ping {
+		o.control(opPing, nil)
+	}
 	if d.heartbeat {
-		c.answer(wire.Heartbeat{})
+		o.frame(wire.Heartbeat{}, false)
+	}
+	if w.write(o) != nil {
+		return false
 	}
 	if d.ping {
-		o := outputs.Get().(*output)
-		o.control(opPing, nil)
-		if w.write(o) != nil {
-			return false
-		}
 		w.pinged = c.s.clock()
 	}
 	return true
