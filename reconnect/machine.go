@@ -1,7 +1,6 @@
 package reconnect
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/longwire/longwire/wire"
@@ -28,12 +27,11 @@ type Machine struct {
 	asleep    bool
 	seen      time.Time // when the last event was handled
 
-	// The attempt under way.
-	phase    phase
-	attempt  uint64 // number of the last FetchURL
-	conn     uint64 // the current socket, 0 for none
-	lastConn uint64
-	limit    deadline // of the phase
+	conn   uint64 // the socket of the confirmed session, 0 for none
+	try    attempt
+	fetch  uint64   // number of the last FetchURL
+	dials  uint64   // number of the last Dial
+	bridge deadline // when to open a second connection beside one that drains
 
 	// Why and how long to wait.
 	failures  int // since the last stable session
@@ -67,16 +65,6 @@ type Machine struct {
 	live liveness
 	box  outbox
 }
-
-type phase uint8
-
-const (
-	phaseNone phase = iota
-	phaseURL
-	phaseDial
-	phaseWelcome
-	phaseLive
-)
 
 // NewMachine returns a machine in state Idle, or an error that names every field
 // of the policy that is wrong.
@@ -144,21 +132,17 @@ func (m *Machine) dispatch(ev Event) {
 	case URLReady:
 		m.urlReady(ev)
 	case URLFailed:
-		if m.phase == phaseURL && ev.Attempt == m.attempt {
-			m.fail("no URL to dial: " + ev.Err)
+		if m.try.phase == phaseURL && ev.Attempt == m.fetch {
+			m.tryFailed("no URL to dial: "+ev.Err, nil)
 		}
 	case Opened:
-		if m.phase == phaseDial && ev.Conn == m.conn {
+		if m.try.phase == phaseDial && ev.Conn == m.try.conn {
 			m.hello()
 		}
 	case Received:
-		if ev.Conn == m.conn && m.conn != 0 {
-			m.received(ev)
-		}
+		m.received(ev)
 	case Closed:
-		if ev.Conn == m.conn && m.conn != 0 {
-			m.closed(ev.Code, ev.Reason)
-		}
+		m.closed(ev)
 	case ProbeDone:
 		m.probeDone(ev)
 	case Tick:
@@ -187,7 +171,7 @@ func (m *Machine) dispatch(ev Event) {
 // tick does what has become due.
 func (m *Machine) tick() {
 	m.expire()
-	if m.limit.due(m.now) {
+	if m.try.limit.due(m.now) {
 		m.timedOut()
 	}
 	if m.stable.due(m.now) {
@@ -201,6 +185,10 @@ func (m *Machine) tick() {
 	if m.state == Live {
 		m.askBusy()
 		m.pump()
+		if m.bridge.due(m.now) {
+			m.bridge.clear()
+			m.begin()
+		}
 	}
 	m.probeTimeout()
 	if m.state == Waiting && m.retry.due(m.now) && !m.probe.out {
@@ -217,7 +205,7 @@ func (m *Machine) Next(now time.Time) (time.Duration, bool) {
 			left, ok = l, true
 		}
 	}
-	add(m.limit)
+	add(m.try.limit)
 	add(m.stable)
 	if !m.probe.out {
 		add(m.retry)
@@ -230,6 +218,7 @@ func (m *Machine) Next(now time.Time) (time.Duration, bool) {
 		add(m.live.pongBound)
 		add(m.box.overdue)
 		add(m.box.hold)
+		add(m.bridge)
 		for _, f := range m.streams {
 			add(f.busy)
 		}
@@ -249,234 +238,6 @@ func (m *Machine) become(s State, reason string) {
 		m.since = m.now
 	}
 	m.state, m.reason, m.changed = s, reason, true
-}
-
-// start begins, from idle or afresh from an end.
-func (m *Machine) start(reason string) {
-	if m.state != Idle && m.state != Ended {
-		return
-	}
-	m.cause, m.asleep = "", false
-	m.failures, m.logins, m.confirmed = 0, 0, false
-	m.probe.reset()
-	m.floor.clear()
-	m.become(Waiting, reason)
-	m.begin()
-}
-
-// begin starts one attempt. Every path to a dial leads here, so that each one
-// gets a fresh URL.
-func (m *Machine) begin() {
-	m.retry.clear()
-	m.floor.clear()
-	m.kicked = false
-	m.phase = phaseURL
-	m.attempt++
-	m.limit.set(m.now, m.p.URLTimeout)
-	m.become(Connecting, "fetching the URL")
-	m.do(FetchURL{m.attempt})
-}
-
-func (m *Machine) urlReady(ev URLReady) {
-	if m.phase != phaseURL || ev.Attempt != m.attempt {
-		return
-	}
-	m.phase = phaseDial
-	m.lastConn++
-	m.conn = m.lastConn
-	m.limit.set(m.now, m.p.DialTimeout)
-	m.become(Connecting, "dialling")
-	m.do(Dial{m.conn, ev.URL})
-}
-
-// hello sends the resume frame.
-func (m *Machine) hello() {
-	m.phase = phaseWelcome
-	m.limit.set(m.now, m.p.WelcomeTimeout)
-	m.become(Connecting, "waiting for the welcome")
-	if ms := m.now.UnixMilli(); ms > 0 {
-		m.gen = max(m.gen+1, uint64(ms))
-	} else {
-		m.gen++
-	}
-	f := wire.Resume{V: wire.Version, Session: m.session, Gen: m.gen, Batch: true}
-	if m.userKnown {
-		f.User = m.user
-	}
-	if m.session != "" {
-		f.Away = elapsed(m.heardOf, m.now).Milliseconds()
-	}
-	m.ask(&f)
-	m.write(f)
-}
-
-func (m *Machine) timedOut() {
-	switch m.phase {
-	case phaseURL:
-		m.fail("the URL callback did not answer within " + m.p.URLTimeout.String())
-	case phaseDial:
-		m.abandon(wire.CloseNoSignOfLife, "the socket did not open within "+m.p.DialTimeout.String())
-	case phaseWelcome:
-		m.abandon(wire.CloseNoSignOfLife, "no welcome within "+m.p.WelcomeTimeout.String())
-	case phaseNone, phaseLive:
-		m.limit.clear()
-	}
-}
-
-// abandon leaves the current socket for a fault of the link, and tries again.
-func (m *Machine) abandon(code int, reason string) {
-	m.do(Abandon{m.conn, code, wire.ClipReason(reason)})
-	m.lost(Close{Code: code, Reason: reason, Opened: m.phase == phaseLive}, verdict{})
-}
-
-// leave gives the current socket up, if there is one, for good.
-func (m *Machine) leave(code int, reason string) {
-	if m.conn != 0 {
-		m.do(Abandon{m.conn, code, wire.ClipReason(reason)})
-		m.lastClose = &Close{Code: code, Reason: reason, Opened: m.phase == phaseLive}
-	}
-	m.forgetConn()
-}
-
-// closed handles the close of the current socket by the peer or the network.
-func (m *Machine) closed(code int, reason string) {
-	m.lost(Close{Code: code, Reason: reason, Opened: m.phase == phaseLive}, judge(code, reason, m.spread, m.p.Base))
-}
-
-// fail counts a failure before there was a socket.
-func (m *Machine) fail(reason string) {
-	m.forgetConn()
-	m.failures++
-	m.wait(m.ordinaryWait(), 0, reason)
-}
-
-// lost handles the loss of the current socket.
-func (m *Machine) lost(c Close, v verdict) {
-	wasLive := m.phase == phaseLive
-	held := wasLive && !m.stable.on
-	if wasLive {
-		m.heardOf = m.live.heardAt
-	}
-	m.lastClose = &c
-	m.blame(v)
-	m.forgetConn()
-	m.failures++
-	if !wasLive {
-		m.probe.failures++
-	}
-	reason := closeText(c)
-	switch v.kind {
-	case end:
-		m.end(v.cause, reason)
-		return
-	case loginOver:
-		m.logins++
-		if m.logins >= loginTries {
-			m.end(CauseUnauthorized, reason)
-			return
-		}
-		if held {
-			m.wait(0, 0, reason)
-			return
-		}
-	case superseded:
-		if gen, ok := wire.ParseGenReason(c.Reason); ok {
-			m.gen = max(m.gen, gen)
-		}
-		if m.displaced.take(m.now) {
-			m.wait(0, 0, reason)
-			return
-		}
-		// Somebody else keeps taking this session: let them have it.
-		m.forgetSession()
-	case waitRange:
-		m.wait(v.low+m.uniform(v.high-v.low), v.low, reason)
-		return
-	case retryPlain, tooBig:
-	}
-	m.wait(m.ordinaryWait(), 0, reason)
-}
-
-// forgetConn ends what belongs to one connection.
-func (m *Machine) forgetConn() {
-	m.conn = 0
-	m.phase = phaseNone
-	m.limit.clear()
-	m.stable.clear()
-	m.live.reset()
-	clear(m.asked)
-	for _, f := range m.streams {
-		f.disconnected()
-	}
-	m.box.disconnected()
-}
-
-// wait plans the next attempt.
-func (m *Machine) wait(after, floor time.Duration, reason string) {
-	m.retry.set(m.now, after)
-	if floor > 0 {
-		m.floor.set(m.now, floor)
-	} else {
-		m.floor.clear()
-	}
-	m.kicked = false
-	m.become(Waiting, reason)
-	m.maybeProbe()
-}
-
-// end stops with a cause until somebody starts afresh.
-func (m *Machine) end(cause, reason string) {
-	m.forgetConn()
-	m.retry.clear()
-	m.floor.clear()
-	m.probe.drop()
-	m.cause = cause
-	m.become(Ended, reason)
-	// A new login revives an unauthorized client: its messages wait for that
-	// until they expire.
-	if cause != CauseUnauthorized {
-		m.settleAll(cause)
-	}
-}
-
-func (m *Machine) sleep() {
-	if m.state != Connecting && m.state != Live && m.state != Waiting {
-		return
-	}
-	if m.phase == phaseLive {
-		m.heardOf = m.live.heardAt
-	}
-	m.leave(wire.CloseLeaving, "leaving")
-	m.asleep = true
-	m.retry.clear()
-	m.probe.drop()
-	m.become(Waiting, "asleep until the page comes back")
-}
-
-func (m *Machine) wake() {
-	if m.asleep && m.state == Waiting {
-		m.asleep = false
-		m.retry.set(m.now, max(m.floorLeft(), 0))
-		m.become(Waiting, "the page is back")
-	}
-}
-
-func (m *Machine) floorLeft() time.Duration {
-	if !m.floor.on {
-		return 0
-	}
-	return m.floor.left(m.now)
-}
-
-func closeText(c Close) string {
-	s := "connection closed with " + strconv.Itoa(c.Code)
-	if !c.Opened {
-		s = "attempt failed with " + strconv.Itoa(c.Code)
-	}
-	if c.Reason != "" {
-		s += ": " + c.Reason
-	}
-	return s
 }
 
 // rate allows max events per duration.

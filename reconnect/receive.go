@@ -7,19 +7,25 @@ import (
 	"github.com/longwire/longwire/wire"
 )
 
-// received handles one message of the current socket. A message that cannot be
-// read costs the connection: an event may have been in it, and asking again on
-// the same connection could bring the same bytes for ever, while a reconnect
-// waits. No position moves.
+// received handles one message. One that cannot be read costs the connection: an
+// event may have been in it, and asking again on the same connection could bring
+// the same bytes for ever, while a reconnect waits. No position moves.
 func (m *Machine) received(ev Received) {
-	m.heard()
+	switch {
+	case ev.Conn == 0:
+		return
+	case ev.Conn == m.conn:
+		m.heard()
+	case ev.Conn != m.try.conn || m.try.phase != phaseWelcome:
+		return
+	}
 	if ev.Binary {
-		m.bad("a binary message")
+		m.bad(ev.Conn, "a binary message")
 		return
 	}
 	frames, err := wire.Decode(ev.Data)
 	if err != nil {
-		m.bad(err.Error())
+		m.bad(ev.Conn, err.Error())
 		return
 	}
 	var text []byte
@@ -27,32 +33,42 @@ func (m *Machine) received(ev Received) {
 		text = ev.Data
 	}
 	for _, f := range frames {
-		if m.conn != ev.Conn {
+		switch ev.Conn {
+		case m.conn:
+			m.frame(f, text)
+		case m.try.conn:
+			m.greet(f, text)
+		default:
 			return // a frame before this one ended the connection
 		}
-		m.frame(f, text)
 	}
 }
 
-// bad leaves the connection because of what arrived on it.
-func (m *Machine) bad(what string) {
+// bad leaves a connection because of what arrived on it.
+func (m *Machine) bad(conn uint64, what string) {
 	m.problem("bad message from the server: " + what)
-	m.abandon(wire.CloseBadRequest, what)
+	if conn == m.conn {
+		m.abandon(wire.CloseBadRequest, what)
+	} else {
+		m.giveUpTry(wire.CloseBadRequest, what)
+	}
 }
 
+// greet takes the first frame of a connection, which must be the welcome.
+func (m *Machine) greet(f wire.Frame, text []byte) {
+	switch f := f.(type) {
+	case wire.Unknown:
+	case wire.Welcome:
+		m.welcome(f, text)
+	default:
+		m.bad(m.try.conn, f.Type()+" before the welcome")
+	}
+}
+
+// frame takes a frame of the session's connection.
 func (m *Machine) frame(f wire.Frame, text []byte) {
 	switch f := f.(type) {
 	case wire.Unknown:
-		return
-	case wire.Welcome:
-		m.welcome(f, text)
-		return
-	}
-	if m.phase != phaseLive {
-		m.bad(f.Type() + " before the welcome")
-		return
-	}
-	switch f := f.(type) {
 	case wire.Event:
 		m.events(f.Stream, f.Seq, 1, f, text)
 	case wire.Events:
@@ -72,18 +88,16 @@ func (m *Machine) frame(f wire.Frame, text []byte) {
 	case wire.Pong:
 		m.ponged(f.N)
 	case wire.Drain:
-		// A notice. What counts is the close that follows.
+		m.drain(f)
+	case wire.Welcome:
+		m.bad(m.conn, "a second welcome")
 	default:
-		m.bad(f.Type() + " is a frame of clients")
+		m.bad(m.conn, f.Type()+" is a frame of clients")
 	}
 }
 
-// welcome confirms the session.
+// welcome confirms the session, on its first connection or on the next one.
 func (m *Machine) welcome(f wire.Welcome, text []byte) {
-	if m.phase != phaseWelcome {
-		m.bad("a second welcome")
-		return
-	}
 	switch {
 	case f.V == 0:
 		// A server of the base frames: the session id stands for the epoch and
@@ -97,9 +111,8 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 	default:
 		m.user, m.userKnown = f.User, true
 	}
+	m.takeOver()
 	m.version, m.greeting = f.V, f
-	m.phase = phaseLive
-	m.limit.clear()
 	m.stable.set(m.now, m.p.StableAfter)
 	m.session, m.gen = f.Session, max(m.gen, f.Gen)
 	m.confirmed = true
@@ -118,6 +131,19 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 	m.answers(f)
 	m.report() // before the events that came in the same message
 	m.reconcile(f)
+}
+
+// takeOver makes the connection of the attempt that of the session. The one
+// before it, if it still is there, is left: what came on it has counted until now.
+func (m *Machine) takeOver() {
+	if m.conn != 0 {
+		m.do(Abandon{m.conn, wire.CloseNormal, "moved"})
+	}
+	m.conn, m.try = m.try.conn, attempt{}
+	m.bridge.clear()
+	m.live.reset()
+	clear(m.asked)
+	m.box.disconnected()
 }
 
 // clampMs reads a duration in ms that a server names: from low to maxAsked.

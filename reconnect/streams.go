@@ -11,6 +11,7 @@ import (
 type follow struct {
 	state StreamState
 	pos   wire.Want
+	asked wire.Want // the position in the last resume or sub
 	err   string
 	holes int      // asked again since the last progress
 	busy  deadline // when to ask again after "busy"
@@ -37,7 +38,10 @@ func (f *follow) void() { f.pos = wire.Want{} }
 // ask fills a resume frame with what is wanted now.
 func (m *Machine) ask(f *wire.Resume) {
 	for name, s := range m.streams {
-		s.state, s.err = Asking, ""
+		s.asked = s.pos
+		if m.conn == 0 { // else events go on until the answer
+			s.state, s.err = Asking, ""
+		}
 		if name == "" {
 			f.Own = s.pos
 			continue
@@ -58,7 +62,7 @@ func (m *Machine) subscribe(stream string, from wire.Want) {
 	// A relay passes each request on: the server's cursor goes back for whoever
 	// is behind, never forward.
 	m.changed = true
-	if m.phase == phaseLive {
+	if m.conn != 0 {
 		m.sub(stream, from)
 	}
 }
@@ -69,14 +73,14 @@ func (m *Machine) unsubscribe(stream string) {
 	}
 	delete(m.streams, stream)
 	m.changed = true
-	if m.phase == phaseLive && m.version > 0 {
+	if m.conn != 0 && m.version > 0 {
 		m.write(wire.Unsub{Stream: stream})
 	}
 }
 
 // positions replaces what is wanted, between connections.
 func (m *Machine) positions(streams map[string]wire.Want) {
-	if m.phase == phaseWelcome || m.phase == phaseLive {
+	if m.try.phase == phaseWelcome || m.conn != 0 && m.try.phase == phaseNone {
 		return // a connection is asked with sub and unsub
 	}
 	for name := range m.streams {
@@ -104,6 +108,7 @@ func (m *Machine) sub(stream string, from wire.Want) {
 	f := m.streams[stream]
 	f.state, f.err = Asking, ""
 	f.busy.clear()
+	f.asked = from
 	m.asked[stream]++
 	m.write(wire.Sub{Stream: stream, Want: from})
 }
@@ -172,14 +177,14 @@ func (m *Machine) answer(name string, f *follow, a wire.Answer) {
 	case a.Resync:
 		f.void()
 		f.state = Resyncing
-	case !f.pos.Has || m.p.Relay:
+	case !f.asked.Has || m.p.Relay:
 		// Asked for without a position, and there is no snapshot: from now on.
 		// A relay believes: whoever holds a position checks it.
 		if !f.pos.Has {
 			f.pos = wire.Want{Has: true, After: a.Seq, Epoch: a.Epoch}
 		}
 		f.state = Following
-	case f.pos.Epoch != a.Epoch || f.pos.After > a.Seq || f.pos.After < a.First && m.version > 0:
+	case f.asked.Epoch != a.Epoch || f.asked.After > a.Seq || f.asked.After < a.First && m.version > 0:
 		// It says that the rest follows, but it cannot. Say that there is a gap.
 		m.problem("the server resumes stream \"" + name + "\" from a position that it does not cover")
 		m.gap(f, wire.Reset{Stream: name, Seq: a.Seq, Epoch: a.Epoch, First: a.First, Reason: "position not covered"}, nil)
@@ -244,7 +249,7 @@ func (m *Machine) snapshot(s wire.Snapshot, text []byte) {
 	}
 	if !s.HasSeq {
 		if m.version > 0 {
-			m.bad("snapshot: seq: missing")
+			m.bad(m.conn, "snapshot: seq: missing")
 			return
 		}
 		s.HasSeq, s.Seq, text = true, m.greeting.Own.Seq, nil

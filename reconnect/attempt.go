@@ -1,0 +1,126 @@
+package reconnect
+
+import "github.com/longwire/longwire/wire"
+
+// attempt is one way from a URL to a welcome. Without a session it is how the
+// client connects; beside one that drains it is a bridge.
+type attempt struct {
+	phase phase
+	conn  uint64
+	limit deadline // of the phase
+}
+
+type phase uint8
+
+const (
+	phaseNone phase = iota
+	phaseURL
+	phaseDial
+	phaseWelcome // resume is sent
+)
+
+// start begins, from idle or afresh from an end.
+func (m *Machine) start(reason string) {
+	if m.state != Idle && m.state != Ended {
+		return
+	}
+	m.cause, m.asleep = "", false
+	m.failures, m.logins, m.confirmed = 0, 0, false
+	m.probe.reset()
+	m.floor.clear()
+	m.become(Waiting, reason)
+	m.begin()
+}
+
+// begin starts one attempt. Every path to a dial leads here, so that each one
+// gets a fresh URL.
+func (m *Machine) begin() {
+	m.retry.clear()
+	m.floor.clear()
+	m.kicked = false
+	m.fetch++
+	m.try = attempt{phase: phaseURL}
+	m.try.limit.set(m.now, m.p.URLTimeout)
+	m.connecting("fetching the URL")
+	m.do(FetchURL{m.fetch})
+}
+
+// connecting says so, unless a session goes on meanwhile.
+func (m *Machine) connecting(reason string) {
+	if m.conn == 0 {
+		m.become(Connecting, reason)
+	}
+}
+
+func (m *Machine) urlReady(ev URLReady) {
+	if m.try.phase != phaseURL || ev.Attempt != m.fetch {
+		return
+	}
+	m.dials++
+	m.try = attempt{phase: phaseDial, conn: m.dials}
+	m.try.limit.set(m.now, m.p.DialTimeout)
+	m.connecting("dialling")
+	m.do(Dial{m.try.conn, ev.URL})
+}
+
+// hello sends the resume frame.
+func (m *Machine) hello() {
+	m.try.phase = phaseWelcome
+	m.try.limit.set(m.now, m.p.WelcomeTimeout)
+	m.connecting("waiting for the welcome")
+	if ms := m.now.UnixMilli(); ms > 0 {
+		m.gen = max(m.gen+1, uint64(ms))
+	} else {
+		m.gen++
+	}
+	f := wire.Resume{V: wire.Version, Session: m.session, Gen: m.gen, Batch: true}
+	if m.userKnown {
+		f.User = m.user
+	}
+	if m.session != "" && m.conn == 0 {
+		f.Away = elapsed(m.heardOf, m.now).Milliseconds()
+	}
+	m.ask(&f)
+	m.do(Write{m.try.conn, f.Append(nil)})
+}
+
+func (m *Machine) timedOut() {
+	switch m.try.phase {
+	case phaseURL:
+		m.tryFailed("the URL callback did not answer within "+m.p.URLTimeout.String(), nil)
+	case phaseDial:
+		m.giveUpTry(wire.CloseNoSignOfLife, "the socket did not open within "+m.p.DialTimeout.String())
+	case phaseWelcome:
+		m.giveUpTry(wire.CloseNoSignOfLife, "no welcome within "+m.p.WelcomeTimeout.String())
+	case phaseNone:
+	}
+}
+
+// giveUpTry leaves the socket of the attempt.
+func (m *Machine) giveUpTry(code int, reason string) {
+	m.do(Abandon{m.try.conn, code, wire.ClipReason(reason)})
+	m.tryFailed(reason, &Close{Code: code, Reason: reason})
+}
+
+// tryFailed ends an attempt: c is how its socket ended, nil if there was none. A
+// bridge that fails is no failure: the old connection stays in use.
+func (m *Machine) tryFailed(reason string, c *Close) {
+	m.try = attempt{}
+	switch {
+	case m.conn != 0:
+		m.problem("no second connection beside the one that drains: " + reason)
+	case c == nil:
+		m.failures++
+		m.wait(m.ordinaryWait(), 0, reason)
+	default:
+		m.probe.failures++
+		m.lost(*c, verdict{}, false)
+	}
+}
+
+// drain opens a second connection beside the one whose node goes away, once.
+func (m *Machine) drain(f wire.Drain) {
+	if m.try.phase == phaseNone && !m.bridge.on {
+		m.bridge.set(m.now, m.uniform(clampMs(f.Within, 0, 0)/2))
+	}
+}

@@ -1,0 +1,103 @@
+package reconnect_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/longwire/longwire/reconnect"
+	"github.com/longwire/longwire/wire"
+)
+
+// draining returns a script that follows a at 10 on connection 1, whose node has
+// said that it goes away, and whose second connection has sent its resume.
+func draining(t *testing.T) *script {
+	t.Helper()
+	s, conn := following(t)
+	s.after(5 * time.Second)
+	s.wantFrame(conn, `{"t":"drain","within":4000}`)
+	s.wantFrame(conn, `{"t":"drain","within":4000}`) // once
+	s.wantAfter(999 * time.Millisecond)
+	s.wantAfter(time.Millisecond, "fetch 2") // U(0, within / 2)
+	s.want(reconnect.URLReady{Attempt: 2, URL: "ws://x"}, "dial 2")
+	s.wantFrame(conn, `{"t":"event","seq":11,"stream":"a","data":11}`, "deliver a 11=11")
+	s.want(reconnect.Opened{Conn: 2}, `write 2 {"t":"resume","v":1,"session":"s1","gen":1006000,"user":"ada","subs":{"a":{"after":11,"epoch":"e"}},"batch":true}`)
+	return s
+}
+
+func TestADrainIsBridgedBeforeTheOldConnectionEnds(t *testing.T) {
+	s := draining(t)
+	s.want(send("m"), msgLine(1, "m"))
+	// The old connection counts until the new welcome.
+	s.wantFrame(1, `{"t":"event","seq":12,"stream":"a","data":12}`, "deliver a 12=12")
+	if st := s.m.Status(); st.State != reconnect.Live {
+		t.Fatalf("got %+v, want live throughout", st)
+	}
+	// The new node had not seen 12 yet when it answered. What was in flight goes
+	// out again: the memory of ids is the same.
+	s.wantFrame(2, welcomeWith(`{"a":{"seq":11,"epoch":"e","first":3,"resync":false}}`),
+		"abandon 1 1000 moved", "deliver welcome", "live", msgLine(2, "m"))
+	s.want(reconnect.Closed{Conn: 1, Code: 4409})
+	s.wantFrame(1, `{"t":"event","seq":13,"stream":"a","data":13}`)
+	s.wantFrame(2, `{"t":"events","from":12,"stream":"a","data":[12,13]}`, "deliver a 13=13")
+	s.wantFrame(2, `{"t":"ack","id":"m"}`, "settle m accepted")
+	if st := s.m.Status(); st.Attempt != 0 || st.LastClose != nil {
+		t.Errorf("got %+v: a move is no failure", st)
+	}
+}
+
+func TestTheOldConnectionMayEndOnceTheNewOneHasSentItsResume(t *testing.T) {
+	s := draining(t)
+	s.want(reconnect.Closed{Conn: 1, Code: 4409}, "connecting")
+	s.wantFrame(2, welcomeWith(`{"a":{"seq":12,"epoch":"e","first":3,"resync":false}}`), "deliver welcome", "live")
+	s.wantFrame(2, `{"t":"event","seq":12,"stream":"a","data":12}`, "deliver a 12=12")
+	// If then the new one fails as well, that is a loss like any other.
+	s = draining(t)
+	s.do(reconnect.Closed{Conn: 1, Code: 1012})
+	s.want(reconnect.Closed{Conn: 2, Code: 1006}, "waiting 4s")
+}
+
+func TestABridgeThatFailsIsNoFailure(t *testing.T) {
+	for name, fail := range map[string]func(s *script){
+		"closed":     func(s *script) { s.do(reconnect.Closed{Conn: 2, Code: 1013}) },
+		"no welcome": func(s *script) { s.after(10 * time.Second) },
+		"bad frame":  func(s *script) { s.frame(2, "nonsense") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := draining(t)
+			fail(s)
+			if st := s.m.Status(); st.State != reconnect.Live || st.Attempt != 0 {
+				t.Fatalf("got %+v", st)
+			}
+			s.wantFrame(1, `{"t":"event","seq":12,"stream":"a","data":12}`, "deliver a 12=12")
+			s.wantFrame(1, `{"t":"drain","within":0}`, "fetch 3")
+			s.want(reconnect.URLFailed{Attempt: 3, Err: "no"}, "problem no second connection beside the one that drains: no URL to dial: no")
+			// The drain ends: the ordinary path.
+			s.want(reconnect.Closed{Conn: 1, Code: 1012, Reason: "retry=1000-2000"}, "waiting 1.5s")
+		})
+	}
+}
+
+func TestALossBeforeTheResumeEndsTheBridge(t *testing.T) {
+	s, conn := following(t)
+	s.wantFrame(conn, `{"t":"drain","within":0}`, "fetch 2")
+	s.do(reconnect.URLReady{Attempt: 2, URL: "ws://x"})
+	s.want(reconnect.Closed{Conn: conn, Code: 1012, Reason: "retry=1000-2000"}, "abandon 2 4001 leaving", "waiting 1.5s")
+	s.want(reconnect.Opened{Conn: 2})
+	// And both are given up when the page sleeps or the application closes.
+	s = draining(t)
+	s.want(reconnect.Sleep{}, "abandon 1 4001 leaving", "abandon 2 4001 leaving", "waiting")
+	s = draining(t)
+	s.want(reconnect.Stop{}, "abandon 1 1000 closed", "abandon 2 1000 closed", "ended closed")
+}
+
+func TestASnapshotOnTheNewConnectionReplacesWhatTheOldOneSaid(t *testing.T) {
+	s := draining(t)
+	s.frame(2, welcomeWith(`{"a":{"seq":3,"epoch":"f","first":0,"resync":true}}`))
+	s.wantFrame(2, `{"t":"event","seq":12,"stream":"a","data":12}`)
+	lines := s.frame(2, string(wire.Snapshot{HasSeq: true, Seq: 3, Epoch: "f", Stream: "a", State: wire.Raw("1")}.Append(nil)))
+	if len(lines) != 2 || !strings.Contains(lines[0], `"seq":3`) {
+		t.Errorf("got %q", lines)
+	}
+	s.wantFrame(2, `{"t":"event","seq":4,"stream":"a","data":4}`, "deliver a 4=4")
+}
