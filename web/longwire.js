@@ -190,6 +190,7 @@ class Stream {
   /** @type {Position | null} */ pos;
   error = '';
   active = true;
+  /** @type {Position | null} */ #asked = null;
   #lost = false; // a resync was told, and what follows is not here yet
 
   /**
@@ -207,6 +208,9 @@ class Stream {
 
   /** What a resume or a sub says of this stream. */
   want() {
+    // Beside a connection that drains, events may move the position on until the
+    // answer comes: that is judged by what was asked.
+    this.#asked = this.pos && { ...this.pos };
     return this.pos ? { after: this.pos.seq, epoch: this.pos.epoch } : {};
   }
 
@@ -246,12 +250,16 @@ class Stream {
       this.#lost ||= this.pos !== null;
       this.pos = null;
       this.mode = 'resyncing';
-    } else if (!this.pos) {
-      this.pos = { seq: a.seq, epoch: a.epoch };
+    } else if (!this.pos || !this.#asked) {
+      this.pos ??= { seq: a.seq, epoch: a.epoch };
       this.mode = 'following';
-    } else if (this.pos.epoch === a.epoch && a.first <= this.pos.seq && this.pos.seq <= a.seq) {
+    } else if (
+      this.#asked.epoch === a.epoch &&
+      a.first <= this.#asked.seq &&
+      this.#asked.seq <= a.seq
+    ) {
       this.mode = 'following';
-      this.#call('resumed', { stream: this.name, missed: a.seq - this.pos.seq });
+      this.#call('resumed', { stream: this.name, missed: Math.max(0, a.seq - this.pos.seq) });
     } else {
       this.gap({ seq: a.seq, epoch: a.epoch, reason: 'the server does not cover the position' });
     }
