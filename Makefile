@@ -100,10 +100,10 @@ fuzz: ## fuzz each target for FUZZTIME (20s)
 	done
 
 .PHONY: bench
-bench: browsers node_modules bin/wasmbrowsertest web build-server ## the benchmarks, in Go and from server to page
+bench: browsers bin/wasmbrowsertest web ## the benchmarks, in Go and from server to page
 	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /jsbridge$$)
 	PATH="$(CURDIR)/bin:$$PATH" go test -run '^$$' -bench . -v ./jsbridge
-	cd playwright && BENCH=1 npx --no-install playwright test --pass-with-no-tests
+	go run ./bench -chromium bin/headless-shell $(addprefix -firefox ,$(wildcard $(or $(FIREFOX),/usr/bin/firefox-esr)))
 
 # --- Tools.
 

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// browserCommand returns the command that opens a page with a profile of its own.
+type browserCommand func(ctx context.Context, profile, url string) *exec.Cmd
+
+func chromiumCommand(path string) browserCommand {
+	return func(ctx context.Context, profile, url string) *exec.Cmd {
+		return exec.CommandContext(ctx, path, "--headless", "--user-data-dir="+profile,
+			"--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+			"--disable-background-networking", "--disable-component-update", "--disable-sync", url)
+	}
+}
+
+func firefoxCommand(path string) browserCommand {
+	return func(ctx context.Context, profile, url string) *exec.Cmd {
+		return exec.CommandContext(ctx, path, "--headless", "--no-remote", "--profile", profile, url)
+	}
+}
+
+// browser is one that runs.
+type browser struct {
+	cancel  context.CancelFunc
+	pid     int
+	profile string
+	ended   chan struct{}
+	err     error // why it has ended; read it after ended
+}
+
+// startBrowser opens url in a browser that knows nothing.
+func startBrowser(ctx context.Context, command browserCommand, url string) (*browser, error) {
+	profile, err := os.MkdirTemp("", "longwire-bench-")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	b := &browser{cancel: cancel, profile: profile, ended: make(chan struct{})}
+	cmd := command(ctx, profile, url)
+	// Debian's chromium writes into the home as well.
+	cmd.Env = append(os.Environ(), "HOME="+filepath.Join(profile, "home"))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Start(); err != nil {
+		cancel()
+		_ = os.RemoveAll(profile)
+		return nil, err
+	}
+	b.pid = cmd.Process.Pid
+	go func() {
+		defer close(b.ended)
+		b.err = fmt.Errorf("the browser has ended: %w\n%s", cmd.Wait(), stderr.Bytes())
+	}()
+	return b, nil
+}
+
+func (b *browser) stop() {
+	b.cancel()
+	<-b.ended
+	_ = os.RemoveAll(b.profile)
+}
