@@ -1,4 +1,16 @@
+type Shim = typeof import('../web/types.d.ts');
+type Client = import('../web/types.d.ts').Connection;
+type Options = import('../web/types.d.ts').Options;
+
+/** What the specs put into their pages; see fixtures.js and helpers.js. */
 interface Window {
-  /** What happened in the page, one line each; see fixtures.js. */
+  /** What happened in the page, one line each. */
   log: string[];
+  /** URLs of all sockets so far. */
+  dials: string[];
+  shim: Shim;
+  /** The connection that follow made last. */
+  client: Client;
+  follow(streams: string[], options?: Partial<Options>): Client;
+  say(label: string, body: unknown, options?: { signal?: AbortSignal }): Promise<void>;
 }

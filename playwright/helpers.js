@@ -1,0 +1,147 @@
+// What the specs share: a page that writes down everything the client tells it.
+import { expect, expectLog } from './fixtures.js';
+
+/** @typedef {import('@playwright/test').Page} Page */
+/** @typedef {import('./fixtures.js').Fixtures['server']} Server */
+
+/**
+ * Opens an empty page that has the shim as `window.shim`, and two functions.
+ *
+ * `follow(streams, options)` connects and writes to the log: `live`, `down CODE
+ * REASON` when it no longer is, `ended CAUSE`, `error CODE: MESSAGE`, and for each
+ * stream `S SEQ DATA`, `S snapshot SEQ DATA`, `S gap`, `S gap snapshot`, `S resumed
+ * MISSED` and `S refused CODE`. The connection is the result and `window.client`.
+ * A line of chat is written as its text.
+ *
+ * `say(label, body, options)` sends and writes `LABEL acked RESULT` or `LABEL CODE OUTCOME`.
+ *
+ * `window.dials` lists the URLs of all sockets.
+ *
+ * @param {Page} page
+ */
+export async function openPage(page) {
+  await page.goto('/blank');
+  await page.evaluate(async () => {
+    const path = '/longwire.js'; // unknown to tsc
+    window.shim = await import(path);
+    window.dials = [];
+    const Real = window.WebSocket;
+    window.WebSocket = class extends Real {
+      /** @param {string | URL} url */
+      constructor(url) {
+        super(url);
+        window.dials.push(String(url));
+      }
+    };
+
+    const log = (/** @type {unknown[]} */ ...words) => void window.log.push(words.join(' '));
+    const show = (/** @type {any} */ data) =>
+      JSON.stringify(data, (_, value) => value?.text ?? value);
+
+    window.follow = (streams, options) => {
+      const client = window.shim.connect({ url: '/ws', probe: '/probe', ...options });
+      window.client = client;
+      let before = client.state;
+      client.on('state', ({ state, cause, lastClose }) => {
+        if (state === before) return;
+        const was = before;
+        before = state;
+        if (state === 'live') log('live');
+        if (was === 'live' && cause !== 'closed') {
+          log('down', ...[lastClose?.code, lastClose?.reason].filter(Boolean));
+        }
+        if (state === 'ended') log('ended', cause);
+      });
+      client.on('error', ({ code, message }) => log('error', `${code}: ${message}`));
+      for (const name of streams) {
+        client.subscribe(name, {
+          event: (data, { seq }) => log(name, seq, show(data)),
+          snapshot: (state, { seq }) => log(name, 'snapshot', seq, show(state)),
+          gap: ({ snapshot }) => log(name, 'gap', ...(snapshot ? ['snapshot'] : [])),
+          resumed: ({ missed }) => log(name, 'resumed', missed),
+          error: ({ code }) => log(name, 'refused', code),
+        });
+      }
+      return client;
+    };
+
+    window.say = async (label, body, options) => {
+      try {
+        log(label, 'acked', JSON.stringify(await window.client.send(body, options)));
+      } catch (error) {
+        const { code, outcome } = /** @type {import('../web/types.d.ts').LongwireError} */ (error);
+        log(label, code, outcome);
+      }
+    };
+  });
+}
+
+/**
+ * Opens such a page, follows streams and waits until the connection is live.
+ *
+ * @param {Page} page
+ * @param {string[]} streams
+ * @param {Partial<import('../web/types.d.ts').Options>} [options] that can be cloned: no functions
+ */
+export async function openLive(page, streams, options = {}) {
+  await openPage(page);
+  await page.evaluate(
+    ([names, more]) => void window.follow(names, more),
+    /** @type {const} */ ([streams, options]),
+  );
+  await expectLog(page, ['live']);
+}
+
+/**
+ * What `status()` of the page's client says.
+ *
+ * @param {Page} page
+ */
+export function status(page) {
+  return page.evaluate(() => window.client.status());
+}
+
+/**
+ * Waits until the status of the page's client matches.
+ *
+ * @param {Page} page
+ * @param {Record<string, unknown>} want
+ */
+export async function expectStatus(page, want) {
+  await expect.poll(() => status(page)).toMatchObject(want);
+}
+
+/**
+ * Waits until the server's counters match.
+ *
+ * @param {Server} server
+ * @param {Record<string, unknown>} want
+ */
+export async function expectReport(server, want) {
+  await expect.poll(() => server.report()).toMatchObject(want);
+}
+
+/**
+ * The lines that `count` events of the fault publish make, from the sequence number
+ * `from` on, where the stream has had no others.
+ *
+ * @param {string} stream
+ * @param {number} from
+ * @param {number} count
+ */
+export function events(stream, from, count) {
+  return Array.from({ length: count }, (_, i) => `${stream} ${from + i} {"n":${from + i}}`);
+}
+
+/**
+ * Publishes the events that `events` expects.
+ *
+ * @param {Server} server
+ * @param {string} stream
+ * @param {number} from
+ * @param {number} count
+ */
+export async function publish(server, stream, from, count) {
+  const { last } = await server.fault('publish', { stream, from, count });
+  expect(last, 'the last sequence number').toBe(from + count - 1);
+}
