@@ -462,3 +462,28 @@ func BenchmarkAppend(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkNext reads what was appended, a batch at a time.
+func BenchmarkNext(b *testing.B) {
+	data := []byte(strings.Repeat("x", 150))
+	for _, batch := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("events=%d", batch), func(b *testing.B) {
+			l := stream.NewLog("e", stream.Limits{})
+			for range batch {
+				if _, err := l.Append(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+			c := l.Cursor(0, make(chan struct{}, 1))
+			var buf [][]byte
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Seek(0)
+				var err error
+				if _, buf, err = c.Next(buf[:0], 1<<20); err != nil || len(buf) != batch {
+					b.Fatalf("got %d events, %v", len(buf), err)
+				}
+			}
+		})
+	}
+}
