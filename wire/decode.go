@@ -47,16 +47,18 @@ func shown(b []byte) string { return string(b[:min(len(b), maxShownValue)]) }
 type field struct {
 	key   []byte
 	value []byte
-	items []Raw // the elements, where they were split on the way
 }
 
 // envelope is a frame taken apart: type, and the fields that were present.
 type envelope struct {
 	t      string
 	fields []field
-	space  [16]field // backs fields: more names than this no frame has
-	err    error     // the first thing found wrong, by the typed getters
+	data   []Raw // the elements of the field data, where they were split on the way
+	err    error // the first thing found wrong, by the typed getters
 }
+
+// fewFields is how many fields the frequent frames have at most.
+const fewFields = 6
 
 func decodeFrame(text []byte, build func(*envelope, []byte) Frame) (Frame, error) {
 	var e envelope
@@ -90,20 +92,22 @@ func (e *envelope) read(text []byte) error {
 // index behind it, or -1. Of a name that occurs twice the last value counts, as
 // for JSON.parse.
 func (e *envelope) split(text []byte) int {
-	e.fields = e.space[:0]
+	e.fields = make([]field, 0, fewFields)
 	return eachMember(text, 0, func(key []byte, start int) int {
-		f := field{key: key}
 		var end int
+		if string(key) == "data" {
+			e.data = nil // of an earlier one
+		}
 		if start < len(text) && text[start] == '[' && string(key) == "data" && e.t == tEvents {
 			// Split while checking: a batch is then scanned once, not twice.
-			f.items, end = scanArray(text, start)
+			e.data, end = scanArray(text, start)
 		} else {
 			end = scanValue(text, start)
 		}
 		if end < 0 || !isKnown(key) {
 			return end
 		}
-		f.value = text[start:end:end]
+		f := field{key: key, value: text[start:end:end]}
 		if string(key) == "t" && text[start] == '"' {
 			e.t = jsonText(f.value)
 		}

@@ -220,7 +220,7 @@ func (e *envelope) events() Frame {
 		e.fail("data", data.value, "must be an array")
 		return f
 	}
-	f.Data = data.items
+	f.Data = e.data
 	if f.Data == nil {
 		f.Data, _ = scanArray(data.value, 0)
 	}
