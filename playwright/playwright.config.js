@@ -9,6 +9,7 @@ const firefox = installed(process.env.FIREFOX ?? '/usr/bin/firefox-esr');
 export default defineConfig({
   testMatch: process.env.BENCH ? '*.bench.js' : '*.spec.js',
   timeout: 30_000,
+  expect: { timeout: 10_000 }, // a busy machine is slow, not wrong
   workers: 1, // each test runs a server and a browser, and some watch the clock
   retries: 0, // what a second try would hide is what these tests are for
   forbidOnly: Boolean(process.env.CI),
