@@ -28,7 +28,9 @@ func (m *Machine) start(reason string) {
 	m.failures, m.logins, m.confirmed = 0, 0, false
 	m.probe.reset()
 	m.floor.clear()
+	m.refused = ""
 	m.become(Waiting, reason)
+	m.withoutSession()
 	m.begin()
 }
 
@@ -56,6 +58,14 @@ func (m *Machine) urlReady(ev URLReady) {
 	if m.try.phase != phaseURL || ev.Attempt != m.fetch {
 		return
 	}
+	if m.refused != "" && ev.URL == m.refused && m.conn == 0 {
+		// The login that was just refused is no fresh one: no reason to hurry.
+		m.refused = ""
+		m.tryFailed("the URL callback offered the URL that was just refused", nil)
+		return
+	}
+	m.refused, m.dialled = "", ev.URL
+	m.account.totals.Attempts++
 	m.dials++
 	m.try = attempt{phase: phaseDial, conn: m.dials}
 	m.try.limit.set(m.now, m.p.DialTimeout)

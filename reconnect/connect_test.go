@@ -215,12 +215,20 @@ func TestExpiredLogin(t *testing.T) {
 	s.after(6 * time.Second)
 	// The session had held: a fresh URL at once.
 	s.want(reconnect.Closed{Conn: conn, Code: 4401}, "fetch 2", "connecting")
-	s.want(reconnect.Closed{Conn: s.open(), Code: 4401}, "waiting 8s")
+	s.want(reconnect.URLReady{Attempt: 2, URL: "ws://fresh"}, "dial 2", "connecting")
+	s.do(reconnect.Opened{Conn: 2})
+	s.want(reconnect.Closed{Conn: 2, Code: 4401}, "waiting 8s")
 	s.want(reconnect.Closed{Conn: s.open(), Code: 4401}, "ended unauthorized")
 	s.wantAfter(time.Hour)
 	// A new login revives it.
 	s.want(reconnect.Reauthorize{}, "fetch 4", "connecting")
 	s.wantFrame(s.open(), welcome, "deliver welcome", "live")
+	s.after(6 * time.Second)
+	// The refused login offered again is not fresh: no dial at once, but a wait.
+	s.want(reconnect.Closed{Conn: 4, Code: 4401}, "fetch 5", "connecting")
+	s.want(reconnect.URLReady{Attempt: 5, URL: "ws://x"}, "waiting 8s")
+	s.wantAfter(8*time.Second, "waiting 5s", "fetch 6", "connecting")
+	s.want(reconnect.URLReady{Attempt: 6, URL: "ws://x"}, "dial 5", "connecting")
 }
 
 func TestASupersededConnection(t *testing.T) {

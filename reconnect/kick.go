@@ -66,6 +66,7 @@ func (m *Machine) reconnectNow() {
 		m.start("asked to reconnect")
 	case Waiting:
 		m.asleep = false
+		m.withoutSession()
 		m.begin()
 	case Live:
 		m.verify(m.p.PingTimeout)

@@ -18,16 +18,17 @@ func (m *Machine) closed(ev Closed) {
 		m.lastClose = &c
 		m.heardOf = m.live.heardAt
 		m.forgetConn()
+		m.withoutSession()
 		m.become(Connecting, "moving to another node")
 	case ev.Conn == m.conn:
 		m.dropTry()
-		m.lost(c, judge(ev.Code, ev.Reason, m.spread, m.p.Base), m.held())
+		m.lost(c, m.judge(ev.Code, ev.Reason), m.held())
 	case ev.Conn == m.try.conn && m.conn != 0:
 		m.tryFailed(closeText(c), &c)
 	case ev.Conn == m.try.conn:
 		m.try = attempt{}
 		m.probe.failures++
-		m.lost(c, judge(ev.Code, ev.Reason, m.spread, m.p.Base), false)
+		m.lost(c, m.judge(ev.Code, ev.Reason), false)
 	}
 }
 
@@ -75,6 +76,7 @@ func (m *Machine) lost(c Close, v verdict, held bool) {
 	m.blame(v)
 	m.forgetConn()
 	m.failures++
+	m.withoutSession()
 	reason := closeText(c)
 	switch v.kind {
 	case end:
@@ -87,6 +89,7 @@ func (m *Machine) lost(c Close, v verdict, held bool) {
 			return
 		}
 		if held {
+			m.refused = m.dialled
 			m.wait(0, 0, reason)
 			return
 		}
@@ -114,7 +117,7 @@ func (m *Machine) forgetConn() {
 	m.stable.clear()
 	m.bridge.clear()
 	m.live.reset()
-	clear(m.asked)
+	clear(m.subs)
 	for _, f := range m.streams {
 		f.disconnected()
 	}
@@ -123,6 +126,10 @@ func (m *Machine) forgetConn() {
 
 // wait plans the next attempt.
 func (m *Machine) wait(after, floor time.Duration, reason string) {
+	if m.p.MaxAttempts > 0 && m.failures >= m.p.MaxAttempts {
+		m.end(CauseGaveUp, "after "+strconv.Itoa(m.failures)+" attempts; the last one: "+reason)
+		return
+	}
 	m.retry.set(m.now, after)
 	if floor > 0 {
 		m.floor.set(m.now, floor)
@@ -142,6 +149,8 @@ func (m *Machine) end(cause, reason string) {
 	m.floor.clear()
 	m.probe.drop()
 	m.cause = cause
+	m.account.down.clear()
+	m.account.patient.clear()
 	m.become(Ended, reason)
 	// A new login revives an unauthorized client: its messages wait for that
 	// until they expire.
@@ -156,6 +165,9 @@ func (m *Machine) sleep() {
 	}
 	m.leave(wire.CloseLeaving, "leaving")
 	m.asleep = true
+	m.account.down.clear()
+	m.account.patient.clear()
+	m.account.shown = false
 	m.retry.clear()
 	m.probe.drop()
 	m.become(Waiting, "asleep until the page comes back")
@@ -164,6 +176,7 @@ func (m *Machine) sleep() {
 func (m *Machine) wake() {
 	if m.asleep && m.state == Waiting {
 		m.asleep = false
+		m.withoutSession()
 		m.retry.set(m.now, max(m.floorLeft(), 0))
 		m.become(Waiting, "the page is back")
 	}

@@ -44,8 +44,10 @@ type Machine struct {
 	burst     deadline
 	burstLeft int
 	revived   rate
-	displaced rate // by 4409
-	logins    int  // 4401 in a row without a welcome
+	displaced rate   // by 4409
+	logins    int    // 4401 in a row without a welcome
+	dialled   string // the URL of the last dial
+	refused   string // a URL whose login was refused a moment ago
 
 	probe probing
 
@@ -60,10 +62,11 @@ type Machine struct {
 	heardOf   time.Time // when the session was last known to live
 
 	streams map[string]*follow
-	asked   map[string]int // sub frames not answered on this connection
+	subs    map[string]int // sub frames not answered on this connection
 
-	live liveness
-	box  outbox
+	live    liveness
+	box     outbox
+	account account
 }
 
 // NewMachine returns a machine in state Idle, or an error that names every field
@@ -79,7 +82,7 @@ func NewMachine(p Policy) (*Machine, error) {
 		userKnown: p.Identity != "",
 		spread:    wire.DefaultSpread,
 		streams:   make(map[string]*follow),
-		asked:     make(map[string]int),
+		subs:      make(map[string]int),
 		box:       outbox{byID: make(map[string]*message), window: wire.DefaultWindow},
 		kicks:     rate{per: time.Minute, max: kicksPerMinute},
 		revived:   rate{per: reviveEvery, max: 1},
@@ -191,6 +194,7 @@ func (m *Machine) tick() {
 		}
 	}
 	m.probeTimeout()
+	m.grow()
 	if m.state == Waiting && m.retry.due(m.now) && !m.probe.out {
 		m.begin()
 	}
@@ -212,6 +216,12 @@ func (m *Machine) Next(now time.Time) (time.Duration, bool) {
 	}
 	add(m.probe.limit)
 	add(m.box.first)
+	if !m.account.shown {
+		add(m.account.down)
+	}
+	if m.state == Connecting || m.state == Waiting && !m.asleep {
+		add(m.account.patient)
+	}
 	if m.state == Live {
 		add(m.live.idle)
 		add(m.live.pong)
@@ -227,7 +237,25 @@ func (m *Machine) Next(now time.Time) (time.Duration, bool) {
 	return max(left, 0), ok
 }
 
-func (m *Machine) do(a Action) { m.out = append(m.out, a) }
+func (m *Machine) do(a Action) {
+	t := &m.account.totals
+	switch a := a.(type) {
+	case Write:
+		t.BytesOut += uint64(len(a.Data))
+	case Settle:
+		switch a.Outcome {
+		case Accepted:
+			t.Accepted++
+		case Refused:
+			t.Refused++
+		case NotSent:
+			t.NotSent++
+		case Unknown:
+			t.Unknown++
+		}
+	}
+	m.out = append(m.out, a)
+}
 
 func (m *Machine) write(f wire.Frame) { m.do(Write{m.conn, f.Append(nil)}) }
 
@@ -236,6 +264,7 @@ func (m *Machine) problem(text string) { m.do(Problem{text}) }
 func (m *Machine) become(s State, reason string) {
 	if m.state != s {
 		m.since = m.now
+		m.account.remember(Transition{m.now, s, m.cause, reason, m.failures})
 	}
 	m.state, m.reason, m.changed = s, reason, true
 }
@@ -263,7 +292,7 @@ func (r *rate) take(now time.Time) bool {
 func (m *Machine) Status() Status {
 	s := Status{
 		State: m.state, Since: m.since, Cause: m.cause, Reason: m.reason, Hint: m.hint,
-		Attempt: m.failures, NextRetry: m.retry.at(), Floor: m.floor.at(), LastClose: m.lastClose,
+		Interrupted: m.account.shown || m.state == Ended, Attempt: m.failures, NextRetry: m.retry.at(), Floor: m.floor.at(), LastClose: m.lastClose,
 		Session: m.session, User: m.user, Pending: len(m.box.list),
 		Streams: make(map[string]StreamStatus, len(m.streams)),
 	}

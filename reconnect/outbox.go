@@ -197,6 +197,7 @@ func (m *Machine) pump() {
 		if !msg.written {
 			msg.written, msg.firstWrite, msg.dedupe = true, m.now, m.greeting.DedupeID
 		}
+		m.account.totals.Sent++
 		m.do(Write{m.conn, msg.frame})
 		if !m.box.overdue.on {
 			m.watchAcks()

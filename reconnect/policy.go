@@ -23,6 +23,23 @@ type Policy struct {
 	Base time.Duration
 	// Cap bounds the doubling. Default 30 s, Base to 24 h.
 	Cap time.Duration
+	// Jitter says how a wait is drawn from below its bound. Default JitterFull.
+	// Waits that the server asked for are always uniform in their range.
+	Jitter Jitter
+	// MaxAttempts ends the client, with CauseGaveUp, after that many failures in
+	// a row: attempts without a welcome, and sessions that did not hold. Default
+	// 0: it never gives up.
+	MaxAttempts int
+	// MaxElapsed ends the client, with CauseGaveUp, when it has been without a
+	// session for that long, awake. Default 0: it never gives up. At most 30 days.
+	MaxElapsed time.Duration
+	// CloseCodes overrides what the close codes of the server mean. Codes are
+	// 1000 to 4999.
+	CloseCodes map[int]CloseRule
+	// CalmAfter is how long the client must be without a session before
+	// Status.Interrupted says so: a page need not flicker over every deploy.
+	// Default 3 s, at most 1 h.
+	CalmAfter time.Duration
 	// StableAfter is how long a welcome must hold before the count of failures
 	// starts again. Default 5 s, at most 1 h.
 	StableAfter time.Duration
@@ -50,12 +67,14 @@ type Policy struct {
 	// at most 10 min.
 	AckTimeout time.Duration
 
-	// MaxPending and MaxPendingBytes bound the outbox. A message beyond either
-	// is refused. Default 1,000 messages, 1 MiB of bodies.
+	// MaxPending and MaxPendingBytes bound the outbox; Overflow says what becomes
+	// of a message beyond either. Default 1,000 messages, 1 MiB of bodies.
 	MaxPending      int
 	MaxPendingBytes int
+	// Overflow is RefuseNew by default.
+	Overflow Overflow
 	// Expiry is how long a message waits for its acknowledgement before it is
-	// given up. Default 5 min, at most 24 h.
+	// given up, unless it brings an expiry of its own. Default 5 min, at most 24 h.
 	Expiry time.Duration
 
 	// MaxMessage bounds what is read from the server, in bytes. Default 16 MiB.
@@ -69,6 +88,40 @@ type Policy struct {
 	// Rand returns uniform random numbers in [0, 1). Required.
 	Rand func() float64
 }
+
+// Jitter says how a wait is drawn from below its bound.
+type Jitter uint8
+
+const (
+	// JitterFull draws from zero to the bound: what spreads a fleet best.
+	JitterFull Jitter = iota
+	// JitterEqual draws from the upper half.
+	JitterEqual
+	// JitterNone waits for the bound exactly. A fleet then returns as a herd.
+	JitterNone
+)
+
+// CloseRule is what a close code means.
+type CloseRule string
+
+const (
+	CloseRetry   CloseRule = "retry"   // the ordinary wait
+	CloseEnd     CloseRule = "end"     // ends with CauseRefused
+	CloseLogin   CloseRule = "login"   // as 4401: a fresh URL
+	CloseRestart CloseRule = "restart" // as 1012: a floor, or the range in the reason
+	CloseBusy    CloseRule = "busy"    // as 1013
+)
+
+// Overflow is what becomes of a message that the outbox has no room for.
+type Overflow uint8
+
+const (
+	// RefuseNew refuses it.
+	RefuseNew Overflow = iota
+	// DropOldest makes room by dropping the oldest messages that were never
+	// written; if that is not enough the new one is refused.
+	DropOldest
+)
 
 // withDefaults returns p with its zero values replaced, or one error that names
 // every field that is wrong.
@@ -93,6 +146,8 @@ func (p Policy) withDefaults() (Policy, error) {
 	}
 	duration("Base", &p.Base, 500*time.Millisecond, time.Millisecond, time.Hour)
 	duration("Cap", &p.Cap, max(30*time.Second, p.Base), p.Base, 24*time.Hour)
+	duration("MaxElapsed", &p.MaxElapsed, 0, time.Millisecond, 30*24*time.Hour)
+	duration("CalmAfter", &p.CalmAfter, 3*time.Second, time.Millisecond, time.Hour)
 	duration("StableAfter", &p.StableAfter, wire.DefaultStableAfter, time.Millisecond, time.Hour)
 	duration("URLTimeout", &p.URLTimeout, 10*time.Second, time.Millisecond, 10*time.Minute)
 	duration("DialTimeout", &p.DialTimeout, 10*time.Second, time.Millisecond, 10*time.Minute)
@@ -104,7 +159,24 @@ func (p Policy) withDefaults() (Policy, error) {
 	duration("Expiry", &p.Expiry, 5*time.Minute, time.Millisecond, 24*time.Hour)
 	number("MaxPending", &p.MaxPending, 1000)
 	number("MaxPendingBytes", &p.MaxPendingBytes, 1<<20)
+	number("MaxAttempts", &p.MaxAttempts, 0)
 	number("MaxMessage", &p.MaxMessage, wire.MaxServerFrame)
+	if p.Jitter > JitterNone {
+		errs = append(errs, errors.New("reconnect: Jitter: there is no such kind"))
+	}
+	if p.Overflow > DropOldest {
+		errs = append(errs, errors.New("reconnect: Overflow: there is no such kind"))
+	}
+	for code, rule := range p.CloseCodes {
+		if code < 1000 || code > 4999 {
+			errs = append(errs, errors.New("reconnect: CloseCodes: "+strconv.Itoa(code)+" is not a close code"))
+		}
+		switch rule {
+		case CloseRetry, CloseEnd, CloseLogin, CloseRestart, CloseBusy:
+		default:
+			errs = append(errs, errors.New("reconnect: CloseCodes: "+strconv.Itoa(code)+": there is no rule "+strconv.Quote(string(rule))))
+		}
+	}
 	if p.Rand == nil {
 		errs = append(errs, errors.New("reconnect: Rand: missing"))
 	}

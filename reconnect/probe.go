@@ -47,6 +47,7 @@ func (m *Machine) maybeProbe() {
 	p.out = true
 	// The driver ends a probe after ProbeTimeout; this is for one that does not.
 	p.limit.set(m.now, m.p.ProbeTimeout+time.Second)
+	m.account.totals.Probes++
 	m.do(Probe{p.n})
 }
 

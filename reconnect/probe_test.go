@@ -71,7 +71,7 @@ func TestTheProbeTellsWhatAFailedHandshakeDoesNot(t *testing.T) {
 
 func TestTheNextDialWaitsForTheProbe(t *testing.T) {
 	s, _ := failing(t)
-	s.wantAfter(5 * time.Second)
+	s.wantAfter(5*time.Second, "waiting -1.25s")   // now it shows
 	s.want(reconnect.ProbeDone{N: 9, Status: 401}) // not ours
 	s.wantAfter(time.Second, "fetch 4", "connecting")
 	s.want(reconnect.ProbeDone{N: 1, Status: 401}) // too late

@@ -309,7 +309,7 @@ func (w *world) round() {
 	for _, kind := range []string{"url", "open", "to them", "push", "to us"} {
 		w.step(kind)
 	}
-	if left, ok := w.m.Next(w.now); ok && len(w.v.toUs) == 0 && len(w.v.toThem) == 0 {
+	if left, ok := w.m.Next(w.now); ok && (!w.v.open || len(w.v.toUs) == 0 && len(w.v.toThem) == 0) {
 		w.now = w.now.Add(max(left, time.Millisecond))
 		w.handle(reconnect.Tick{})
 	}

@@ -19,6 +19,7 @@ func (m *Machine) received(ev Received) {
 	case ev.Conn != m.try.conn || m.try.phase != phaseWelcome:
 		return
 	}
+	m.account.totals.BytesIn += uint64(len(ev.Data))
 	if ev.Binary {
 		m.bad(ev.Conn, "a binary message")
 		return
@@ -46,6 +47,7 @@ func (m *Machine) received(ev Received) {
 
 // bad leaves a connection because of what arrived on it.
 func (m *Machine) bad(conn uint64, what string) {
+	m.account.totals.Bad++
 	m.problem("bad message from the server: " + what)
 	if conn == m.conn {
 		m.abandon(wire.CloseBadRequest, what)
@@ -112,6 +114,7 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 		m.user, m.userKnown = f.User, true
 	}
 	m.takeOver()
+	m.withSession()
 	m.version, m.greeting = f.V, f
 	m.stable.set(m.now, m.p.StableAfter)
 	m.session, m.gen = f.Session, max(m.gen, f.Gen)
@@ -137,12 +140,13 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 // before it, if it still is there, is left: what came on it has counted until now.
 func (m *Machine) takeOver() {
 	if m.conn != 0 {
+		m.account.totals.Bridges++
 		m.do(Abandon{m.conn, wire.CloseNormal, "moved"})
 	}
 	m.conn, m.try = m.try.conn, attempt{}
 	m.bridge.clear()
 	m.live.reset()
-	clear(m.asked)
+	clear(m.subs)
 	m.box.disconnected()
 }
 

@@ -53,9 +53,21 @@ const (
 	end
 )
 
-// judge maps a close frame of the peer to what to do (the table "Close codes" of
-// the protocol). Unknown codes are retried.
-func judge(code int, reason string, spread, base time.Duration) verdict {
+// judge maps a close frame of the peer to what to do: the application's rules
+// first, then the table "Close codes" of the protocol. Unknown codes are retried.
+func (m *Machine) judge(code int, reason string) verdict {
+	switch m.p.CloseCodes[code] {
+	case CloseRetry:
+		return verdict{kind: retryPlain}
+	case CloseEnd:
+		return verdict{kind: end, cause: CauseRefused}
+	case CloseLogin:
+		return verdict{kind: loginOver}
+	case CloseRestart:
+		return m.asked(reason, restartFloor, restartSpread)
+	case CloseBusy:
+		return m.asked(reason, busyFloor, busySpread)
+	}
 	switch code {
 	case wire.CloseNormal:
 		return verdict{kind: end, cause: CauseFinished}
@@ -75,18 +87,24 @@ func judge(code int, reason string, spread, base time.Duration) verdict {
 		return verdict{kind: superseded}
 	case wire.CloseTooBig:
 		return verdict{kind: tooBig}
-	case wire.CloseRestart, wire.CloseTryLater, wire.CloseTooMany:
-		if low, high, ok := wire.ParseRetryReason(reason); ok {
-			low = min(low, maxFloor)
-			high = min(max(high, low+base), 2*maxFloor)
-			return verdict{kind: waitRange, low: low, high: high}
-		}
-		if code == wire.CloseRestart {
-			return verdict{kind: waitRange, low: restartFloor, high: restartFloor + max(restartSpread, spread)}
-		}
-		return verdict{kind: waitRange, low: busyFloor, high: busyFloor + max(busySpread, spread)}
+	case wire.CloseRestart:
+		return m.asked(reason, restartFloor, restartSpread)
+	case wire.CloseTryLater, wire.CloseTooMany:
+		return m.asked(reason, busyFloor, busySpread)
 	}
 	return verdict{kind: retryPlain}
+}
+
+// asked is the wait that a server asks for: the range in the reason, at least
+// Base wide, or else from the floor on.
+func (m *Machine) asked(reason string, floor, spread time.Duration) verdict {
+	low, high, ok := wire.ParseRetryReason(reason)
+	if !ok {
+		return verdict{kind: waitRange, low: floor, high: floor + max(spread, m.spread)}
+	}
+	low = min(low, maxFloor)
+	high = min(max(high, low+m.p.Base), 2*maxFloor)
+	return verdict{kind: waitRange, low: low, high: high}
 }
 
 // uniform draws from [0, high).
@@ -102,12 +120,24 @@ func (m *Machine) ordinaryWait() time.Duration {
 		return m.uniform(min(burstWait, m.spread))
 	}
 	if !m.confirmed {
-		return m.uniform(m.ladder(m.failures - 1))
+		return m.jittered(m.ladder(m.failures - 1))
 	}
 	if m.failures <= 1 {
-		return m.uniform(m.spread)
+		return m.jittered(m.spread)
 	}
-	return m.uniform(max(2*m.spread, m.ladder(m.failures-1)))
+	return m.jittered(max(2*m.spread, m.ladder(m.failures-1)))
+}
+
+// jittered draws a wait below bound by the kind of jitter.
+func (m *Machine) jittered(bound time.Duration) time.Duration {
+	switch m.p.Jitter {
+	case JitterEqual:
+		return bound/2 + m.uniform(bound/2)
+	case JitterNone:
+		return bound
+	case JitterFull:
+	}
+	return m.uniform(bound)
 }
 
 // ladder is min(Cap, Base * 2^n) without overflow at any n.

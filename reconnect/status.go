@@ -51,6 +51,8 @@ const (
 	CauseNotFound        = "not found"        // 4404, or the probe says so
 	CauseGone            = "gone"             // 4410, or the probe says so
 	CauseIdentityChanged = "identity changed" // the welcome is for another user
+	CauseGaveUp          = "gave up"          // MaxAttempts or MaxElapsed
+	CauseRefused         = "refused"          // a close code that Policy.CloseCodes ends at
 )
 
 // Status says what happened, what will happen next and when.
@@ -63,6 +65,9 @@ type Status struct {
 	Reason string
 	// Hint is what the last probe suggests, empty when there is nothing to say.
 	Hint string
+	// Interrupted says that there has been no session for Policy.CalmAfter, or
+	// that there will be none: what a page shows to people.
+	Interrupted bool
 	// Attempt counts the attempts since the last stable session, 0 for none.
 	Attempt int
 	// NextRetry is when the next attempt starts, zero when none is planned.

@@ -13,6 +13,7 @@ type follow struct {
 	pos   wire.Want
 	asked wire.Want // the position in the last resume or sub
 	err   string
+	lost  bool     // a resync has voided a position, and is not bridged yet
 	holes int      // asked again since the last progress
 	busy  deadline // when to ask again after "busy"
 }
@@ -109,7 +110,7 @@ func (m *Machine) sub(stream string, from wire.Want) {
 	f.state, f.err = Asking, ""
 	f.busy.clear()
 	f.asked = from
-	m.asked[stream]++
+	m.subs[stream]++
 	m.write(wire.Sub{Stream: stream, Want: from})
 }
 
@@ -151,14 +152,14 @@ func (m *Machine) answers(w wire.Welcome) {
 }
 
 func (m *Machine) subbed(f wire.Subbed, text []byte) {
-	if m.asked[f.Stream] > 0 {
-		m.asked[f.Stream]--
+	if m.subs[f.Stream] > 0 {
+		m.subs[f.Stream]--
 	} else if f.Answer.Error == "" {
 		m.problem("an answer for a stream nobody asked for")
 		return
 	}
 	s := m.streams[f.Stream]
-	if s == nil || m.asked[f.Stream] > 0 {
+	if s == nil || m.subs[f.Stream] > 0 {
 		return
 	}
 	m.do(Deliver{Frame: f, Text: text})
@@ -175,6 +176,9 @@ func (m *Machine) answer(name string, f *follow, a wire.Answer) {
 	case a.Error != "":
 		f.state, f.err = StreamRefused, a.Error
 	case a.Resync:
+		if f.pos.Has {
+			f.lost = true
+		}
 		f.void()
 		f.state = Resyncing
 	case !f.asked.Has || m.p.Relay:
@@ -190,6 +194,8 @@ func (m *Machine) answer(name string, f *follow, a wire.Answer) {
 		m.gap(f, wire.Reset{Stream: name, Seq: a.Seq, Epoch: a.Epoch, First: a.First, Reason: "position not covered"}, nil)
 	default:
 		f.state = Following
+		m.account.totals.Resumed++
+		m.account.totals.Replayed += a.Seq - min(f.pos.After, a.Seq)
 	}
 }
 
@@ -205,7 +211,12 @@ func (m *Machine) askBusy() {
 // events delivers n events from the number from on, of which some may be known.
 func (m *Machine) events(stream string, from, n uint64, frame wire.Frame, text []byte) {
 	f := m.streams[stream]
-	if f == nil || n == 0 {
+	t := &m.account.totals
+	if f == nil {
+		t.Unwanted += n
+		return
+	}
+	if n == 0 {
 		return
 	}
 	if e, ok := frame.(wire.Event); ok && m.version == 0 {
@@ -214,10 +225,16 @@ func (m *Machine) events(stream string, from, n uint64, frame wire.Frame, text [
 	last := from + n - 1
 	if m.p.Relay {
 		f.pos = wire.Want{Has: true, After: last, Epoch: f.pos.Epoch}
+		t.Delivered += n
 		m.do(Deliver{Frame: frame, Text: text})
 		return
 	}
-	if f.state != Following || last <= f.pos.After {
+	if f.state != Following {
+		t.Unwanted += n
+		return
+	}
+	if last <= f.pos.After {
+		t.Duplicates += n
 		return
 	}
 	if from > f.pos.After+1 {
@@ -227,11 +244,14 @@ func (m *Machine) events(stream string, from, n uint64, frame wire.Frame, text [
 	skip := int(f.pos.After + 1 - from) //nolint:gosec // below n
 	f.pos.After = last
 	f.holes = 0
+	t.Duplicates += uint64(skip)
+	t.Delivered += n - uint64(skip)
 	m.do(Deliver{Frame: frame, Skip: skip, Text: text})
 }
 
 // hole asks for a stream again from where it stands.
 func (m *Machine) hole(stream string, f *follow, at uint64) {
+	m.account.totals.Holes++
 	m.problem(m.holeText(stream, at, f.pos.After+1))
 	f.holes++
 	if m.version == 0 || f.holes > maxHoles {
@@ -262,6 +282,11 @@ func (m *Machine) snapshot(s wire.Snapshot, text []byte) {
 	}
 	f.pos = wire.Want{Has: true, After: s.Seq, Epoch: s.Epoch}
 	f.state = Following
+	m.account.totals.Snapshots++
+	if f.lost {
+		f.lost = false
+		m.account.totals.Gaps++
+	}
 	m.changed = true
 	m.do(Deliver{Frame: s, Text: text})
 }
@@ -277,6 +302,8 @@ func (m *Machine) resetStream(r wire.Reset, text []byte) {
 // gap says that there is one, and takes the position behind it unless a
 // snapshot brings it.
 func (m *Machine) gap(f *follow, r wire.Reset, text []byte) {
+	f.lost = false
+	m.account.totals.Gaps++
 	if r.Snapshot {
 		f.void()
 		f.state = Resyncing
