@@ -70,9 +70,16 @@ type (
 	Send struct {
 		ID   string
 		Body wire.Raw
+		// Expiry is how long it waits for its acknowledgement. 0: Policy.Expiry.
+		Expiry time.Duration
 	}
 	// Cancel withdraws a message.
 	Cancel struct{ ID string }
+	// Clear withdraws every message.
+	Clear struct{}
+	// Wrote says that the socket has taken bytes that it had not before: a slow
+	// uplink is not a dead one.
+	Wrote struct{ Conn uint64 }
 
 	// Subscribe follows a stream (empty: the session's own) from a position, or
 	// without one from a snapshot or from now.
@@ -110,6 +117,8 @@ func (Tick) event()        {}
 func (Signal) event()      {}
 func (Send) event()        {}
 func (Cancel) event()      {}
+func (Clear) event()       {}
+func (Wrote) event()       {}
 func (Subscribe) event()   {}
 func (Unsubscribe) event() {}
 func (Positions) event()   {}

@@ -59,6 +59,17 @@ func (m *Machine) verify(wait time.Duration) {
 	m.write(wire.Ping{N: l.pingN})
 }
 
+// wrote puts off the deadlines of the uplink: it is slow, not dead.
+func (m *Machine) wrote() {
+	if m.live.pong.on {
+		m.live.pong.set(m.now, m.live.pongWait)
+		m.live.pongBound.set(m.now, max(m.live.timeout, m.live.pongWait, minPongBound))
+	}
+	if m.box.overdue.on {
+		m.box.overdue.set(m.now, m.p.AckTimeout)
+	}
+}
+
 func (m *Machine) ponged(n uint64) {
 	if n == m.live.pingN {
 		m.live.pong.clear()

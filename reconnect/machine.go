@@ -155,6 +155,14 @@ func (m *Machine) dispatch(ev Event) {
 		m.send(ev)
 	case Cancel:
 		m.cancel(ev.ID)
+	case Clear:
+		for len(m.box.list) > 0 {
+			m.cancel(m.box.list[0].id)
+		}
+	case Wrote:
+		if ev.Conn == m.conn && m.conn != 0 {
+			m.wrote()
+		}
 	case Subscribe:
 		m.subscribe(ev.Stream, ev.From)
 	case Unsubscribe:

@@ -1,6 +1,7 @@
 package reconnect
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,17 +14,17 @@ type outbox struct {
 	byID    map[string]*message
 	bytes   int
 	window  int
-	solo    bool     // one message at a time, after a 1009
+	solo    bool     // one message at a time: a connection was lost over one
 	overdue deadline // an acknowledgement is
 	hold    deadline // after a nack with retry
-	first   deadline // expiry of the head
+	first   deadline // the first expiry
 }
 
 type message struct {
-	id    string
-	frame []byte
-	size  int
-	added time.Time
+	id      string
+	frame   []byte
+	size    int
+	expires deadline
 
 	// inFlight: written on this connection and not answered.
 	inFlight bool
@@ -32,18 +33,28 @@ type message struct {
 	written    bool
 	firstWrite time.Time
 	dedupe     string
-	costs      int // connections that a 1009 for it alone has cost
+	writtenAt  time.Time // on this connection
+	costs      int       // connections that a 1009 for it alone has cost
+	losses     int       // connections in a row lost soon after it was written, at the head
 }
+
+// Quarantine: a message at the head that connection after connection does not
+// survive is the likely cause.
+const (
+	lossesAlone = 2 // from then on it is sent alone
+	lossesMax   = 5 // while alone: it is given up, and the others live
+)
 
 // Codes of messages that were settled here.
 const (
-	CodeExpired   = "expired"
-	CodeFull      = "outbox full"
-	CodeTooBig    = "too big"
-	CodeCancelled = "cancelled"
-	CodeInvalid   = "invalid"
-	CodeDuplicate = "duplicate id"
-	CodeEnded     = "ended"
+	CodeExpired    = "expired"
+	CodeFull       = "outbox full"
+	CodeTooBig     = "too big"
+	CodeCancelled  = "cancelled"
+	CodeInvalid    = "invalid"
+	CodeDropped    = "dropped"     // for a newer one: Policy.Overflow
+	CodeQuarantine = "quarantined" // connections do not survive it
+	CodeEnded      = "ended"
 )
 
 // minNackRetry is the shortest time that a nack with retry holds the outbox back.
@@ -64,22 +75,56 @@ func (m *Machine) send(ev Send) {
 	case m.box.byID[ev.ID] != nil:
 		m.problem("message " + strconv.Quote(ev.ID) + " is sent twice; the first one counts")
 		return
-	case len(m.box.list) >= m.p.MaxPending:
-		refuse(CodeFull, strconv.Itoa(m.p.MaxPending)+" messages are waiting already")
-		return
-	case m.box.bytes+len(ev.Body) > m.p.MaxPendingBytes:
-		refuse(CodeFull, "more than "+strconv.Itoa(m.p.MaxPendingBytes)+" bytes would be waiting")
+	case ev.Expiry < 0:
+		refuse(CodeInvalid, "the expiry is negative")
 		return
 	}
-	msg := &message{id: ev.ID, frame: wire.Msg(ev).Append(nil), size: len(ev.Body), added: m.now}
+	msg := &message{id: ev.ID, frame: wire.Msg{ID: ev.ID, Body: ev.Body}.Append(nil), size: len(ev.Body)}
+	if ev.Expiry == 0 {
+		ev.Expiry = m.p.Expiry
+	}
+	msg.expires.set(m.now, ev.Expiry)
 	if reason := m.oversize(msg); reason != "" {
 		refuse(CodeTooBig, reason)
+		return
+	}
+	if !m.room(msg.size) {
+		refuse(CodeFull, strconv.Itoa(len(m.box.list))+" messages of "+strconv.Itoa(m.box.bytes)+" bytes are waiting already")
 		return
 	}
 	m.box.list = append(m.box.list, msg)
 	m.box.byID[ev.ID] = msg
 	m.box.bytes += msg.size
 	m.restartExpiry()
+}
+
+// room reports whether a message of that size fits, and makes room if the policy
+// says so and it can be made.
+func (m *Machine) room(size int) bool {
+	fits := func(count, bytes int) bool { return count < m.p.MaxPending && bytes+size <= m.p.MaxPendingBytes }
+	if fits(len(m.box.list), m.box.bytes) {
+		return true
+	}
+	if m.p.Overflow != DropOldest {
+		return false
+	}
+	var drop []*message
+	count, bytes := len(m.box.list), m.box.bytes
+	for _, msg := range m.box.list {
+		if msg.written {
+			continue
+		}
+		drop = append(drop, msg)
+		count--
+		bytes -= msg.size
+		if fits(count, bytes) {
+			for _, old := range drop {
+				m.giveBack(old, CodeDropped, "dropped for a newer message")
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // oversize says that a message is larger than the server takes, or nothing.
@@ -90,11 +135,13 @@ func (m *Machine) oversize(msg *message) string {
 	return ""
 }
 
-// restartExpiry sets the expiry to that of the head, which is the oldest.
+// restartExpiry finds the message that expires first.
 func (m *Machine) restartExpiry() {
 	m.box.first.clear()
-	if len(m.box.list) > 0 {
-		m.box.first.set(m.box.list[0].added, m.p.Expiry)
+	for _, msg := range m.box.list {
+		if !m.box.first.on || msg.expires.left(m.now) < m.box.first.left(m.now) {
+			m.box.first = msg.expires
+		}
 	}
 }
 
@@ -139,8 +186,13 @@ func (m *Machine) cancel(id string) {
 }
 
 func (m *Machine) expire() {
-	for m.box.first.due(m.now) {
-		m.giveBack(m.box.list[0], CodeExpired, "no acknowledgement within "+m.p.Expiry.String())
+	if !m.box.first.due(m.now) {
+		return
+	}
+	for _, msg := range slices.Clone(m.box.list) {
+		if msg.expires.due(m.now) {
+			m.giveBack(msg, CodeExpired, "no acknowledgement within "+msg.expires.after.String())
+		}
 	}
 }
 
@@ -193,7 +245,7 @@ func (m *Machine) pump() {
 		if msg.inFlight {
 			continue
 		}
-		msg.inFlight = true
+		msg.inFlight, msg.writtenAt = true, m.now
 		if !msg.written {
 			msg.written, msg.firstWrite, msg.dedupe = true, m.now, m.greeting.DedupeID
 		}
@@ -214,6 +266,23 @@ func (m *Machine) watchAcks() {
 			return
 		}
 	}
+}
+
+// PendingMessage is a message that is not settled.
+type PendingMessage struct {
+	ID      string
+	Bytes   int
+	Written bool // it may have taken effect
+	Expires time.Time
+}
+
+// Pending returns the messages that are not settled, in order.
+func (m *Machine) Pending() []PendingMessage {
+	list := make([]PendingMessage, 0, len(m.box.list))
+	for _, msg := range m.box.list {
+		list = append(list, PendingMessage{msg.id, msg.size, msg.written, msg.expires.at()})
+	}
+	return list
 }
 
 func (m *Machine) acked(f wire.Ack) {
@@ -246,13 +315,40 @@ func (m *Machine) nacked(f wire.Nack) {
 	}
 }
 
-// blame finds the message that a 1009 was for. With several in flight that
-// cannot be told: they go one at a time from then on. A message that costs the
-// connection twice while it is alone is failed, alone.
+// blame looks for the message that a connection was lost over. A 1009 names no
+// message: with several in flight they go one at a time from then on, and one
+// that costs the connection twice while it is alone is failed, alone.
 func (m *Machine) blame(v verdict) {
-	if v.kind != tooBig {
+	switch v.kind {
+	case tooBig:
+		m.blameSize()
+	case retryPlain:
+		m.blameHead()
+	case waitRange, loginOver, superseded, end:
+	}
+}
+
+// blameHead counts a loss without a reason of its own against the message at the
+// head, if it had just been written.
+func (m *Machine) blameHead() {
+	if len(m.box.list) == 0 {
 		return
 	}
+	head := m.box.list[0]
+	if !head.inFlight || elapsed(head.writtenAt, m.now) >= m.p.StableAfter {
+		return
+	}
+	head.losses++
+	if head.losses < lossesAlone {
+		return
+	}
+	m.box.solo = true
+	if head.losses >= lossesMax {
+		m.giveBack(head, CodeQuarantine, "the last "+strconv.Itoa(head.losses)+" connections were lost right after it was written")
+	}
+}
+
+func (m *Machine) blameSize() {
 	var alone *message
 	for _, msg := range m.box.list {
 		if !msg.inFlight {

@@ -168,3 +168,93 @@ func TestTooBigForTheServer(t *testing.T) {
 	s.wantFrame(s.open(), welcome, "deliver welcome", "live", msgLine(4, "c"))
 	s.wantFrame(4, `{"t":"ack","id":"c"}`, "settle c accepted")
 }
+
+func TestDroppingTheOldest(t *testing.T) {
+	s := newScript(t, reconnect.Policy{MaxPending: 2, MaxPendingBytes: 20, Overflow: reconnect.DropOldest})
+	s.do(send("a"))
+	s.do(send("b"))
+	s.want(send("c"), "settle a not-sent  dropped")
+	s.want(reconnect.Send{ID: "d", Body: wire.Raw(`"0123456789012345"`)}, "settle b not-sent  dropped", "settle c not-sent  dropped")
+	s.want(reconnect.Send{ID: "e", Body: wire.Raw(`"01234567890123456789"`)}, "settle e not-sent  outbox full")
+	// What was written may have taken effect: it is never dropped.
+	s.live(welcome)
+	s.want(send("f"), "settle f not-sent  outbox full")
+}
+
+func TestEachMessageHasItsExpiry(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	s.do(send("a"))
+	s.do(reconnect.Send{ID: "b", Body: wire.Raw("1"), Expiry: time.Second})
+	s.do(reconnect.Send{ID: "c", Body: wire.Raw("1"), Expiry: time.Minute})
+	s.want(reconnect.Send{ID: "d", Body: wire.Raw("1"), Expiry: -1}, "settle d not-sent  invalid")
+	s.wantAfter(time.Second, "settle b not-sent  expired")
+	s.wantAfter(59*time.Second, "settle c not-sent  expired")
+	s.wantAfter(4*time.Minute, "settle a not-sent  expired")
+}
+
+func TestInspectAndClear(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	s.live(strings.Replace(welcome, `"spread"`, `"window":1,"spread"`, 1))
+	s.do(send("a"))
+	s.do(send("b"))
+	want := []reconnect.PendingMessage{
+		{ID: "a", Bytes: 3, Written: true, Expires: s.now.Add(5 * time.Minute)},
+		{ID: "b", Bytes: 3, Expires: s.now.Add(5 * time.Minute)},
+	}
+	if got := s.m.Pending(); !slices.Equal(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	s.want(reconnect.Clear{}, "settle a unknown  cancelled", "settle b not-sent  cancelled")
+}
+
+// A message over which the server falls, again and again, is given up alone; those
+// behind it live.
+func TestAMessageThatNoConnectionSurvivesIsQuarantined(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	s.do(send("poison"))
+	s.do(send("b"))
+	s.do(reconnect.Start{})
+	for i := range 5 {
+		conn := s.live(welcome)
+		alone := len(s.last) == 3 // welcome, state, one message
+		if wantAlone := i >= 2; alone != wantAlone {
+			t.Errorf("connection %d: sent alone %v, want %v", i, alone, wantAlone)
+		}
+		lines := s.do(reconnect.Closed{Conn: conn, Code: 1006})
+		if quarantined := lines[0] == "settle poison unknown  quarantined"; quarantined != (i == 4) {
+			t.Errorf("loss %d: %q", i, lines)
+		}
+	}
+	s.wantFrame(s.open(), welcome, "deliver welcome", "live", msgLine(6, "b"))
+	s.wantFrame(6, `{"t":"ack","id":"b"}`, "settle b accepted")
+
+	// A bad network is not the fault of a message: the link held for a while.
+	s = newScript(t, reconnect.Policy{})
+	s.do(send("a"))
+	s.do(reconnect.Start{})
+	for range 8 {
+		conn := s.live(welcome)
+		s.after(5 * time.Second)
+		s.do(reconnect.Closed{Conn: conn, Code: 1006})
+	}
+	if st := s.m.Status(); st.Pending != 1 {
+		t.Errorf("got %+v", st)
+	}
+}
+
+func TestASlowUplinkIsNotADeadOne(t *testing.T) {
+	s, conn := settled(t)
+	s.do(send("a"))
+	for range 20 {
+		s.wantAfter(4 * time.Second)
+		s.want(reconnect.Wrote{Conn: conn})
+		s.want(reconnect.Received{Conn: conn, Data: []byte(hb)})
+	}
+	s.wantAfter(5*time.Second, `write 1 {"t":"ping","n":1}`)
+	for range 20 {
+		s.wantAfter(4 * time.Second)
+		s.want(reconnect.Wrote{Conn: conn})
+		s.want(reconnect.Received{Conn: conn, Data: []byte(hb)})
+	}
+	s.wantAfter(5*time.Second, "abandon 1 4408 no pong within 5s", "waiting 4s")
+}
