@@ -175,6 +175,7 @@ func (c *client) send(format string, args ...any) {
 // has ended. It fails the test when nothing comes for an hour.
 func (c *client) next() wire.Frame {
 	c.t.Helper()
+	tooLong := time.After(time.Hour)
 	for {
 		select {
 		case f := <-c.frames:
@@ -182,7 +183,7 @@ func (c *client) next() wire.Frame {
 				continue
 			}
 			return f
-		case <-time.After(time.Hour):
+		case <-tooLong:
 			c.t.Fatal("nothing came for an hour")
 		}
 	}

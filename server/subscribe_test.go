@@ -298,22 +298,29 @@ func TestLargeFramesAreAnnounced(t *testing.T) {
 	}, func(t *testing.T, w *world) {
 		for _, batch := range []string{`"batch":true`, `"batch":false`} {
 			c := w.join("ann", `"subs":{"s":{}}`, batch)
+			c.announced("snapshot")
 			w.publish("s", large)
+			c.announced("event")
 			c.send(`{"t":"msg","id":"1","body":1}`)
-			announced, seen := int64(0), map[string]int{}
-			for seen["snapshot"]+seen["event"]+seen["ack"] < 3 {
-				f := <-c.frames
-				size := int64(len(f.Append(nil)))
-				if hb, ok := f.(wire.Heartbeat); ok {
-					announced = hb.Next
-					continue
-				}
-				if size != announced {
-					t.Errorf("%s of %d bytes after an announcement of %d", f.Type(), size, announced)
-				}
-				announced = 0
-				seen[f.Type()]++
-			}
+			c.announced("ack")
 		}
 	})
+}
+
+// announced expects a frame of type t, and right before it a heartbeat that says
+// how large it is.
+func (c *client) announced(t string) {
+	c.t.Helper()
+	var next int64
+	for f := range c.frames {
+		if hb, ok := f.(wire.Heartbeat); ok {
+			next = hb.Next
+			continue
+		}
+		if size := int64(len(f.Append(nil))); f.Type() != t || size != next {
+			c.t.Fatalf("%s of %d bytes after an announcement of %d; want %s", f.Type(), size, next, t)
+		}
+		return
+	}
+	c.t.Fatalf("connection ended: %v", c.err)
 }
