@@ -37,6 +37,12 @@ func (l *Link) Mute(toClient, toServer bool) {
 	l.client.out.mute(toServer)
 }
 
+// Delay is [Network.Delay] for this connection alone.
+func (l *Link) Delay(toClient, toServer time.Duration) {
+	l.client.in.delay(toClient)
+	l.client.out.delay(toServer)
+}
+
 // ID numbers the connection: the first dial of the network is 1. A refused dial
 // has used up its number.
 func (l *Link) ID() int { return l.id }

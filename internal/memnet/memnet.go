@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // backlog is how many dialled connections wait for Accept before a dial blocks.
@@ -28,6 +29,8 @@ type Network struct {
 	toClient bool // muted, for links to come
 	toServer bool
 	dials    int
+
+	latencyToClient, latencyToServer time.Duration // for links to come
 }
 
 // Listen returns a network whose address is already listened on: a dial made
@@ -62,6 +65,7 @@ func (n *Network) DialContext(ctx context.Context, _, address string) (net.Conn,
 	}
 	link := newLink(n, id, address)
 	link.Mute(n.toClient, n.toServer)
+	link.Delay(n.latencyToClient, n.latencyToServer)
 	n.links[link] = struct{}{}
 	n.mu.Unlock()
 
@@ -99,6 +103,19 @@ func (n *Network) Mute(toClient, toServer bool) {
 	n.mu.Unlock()
 	for _, link := range n.Links() {
 		link.Mute(toClient, toServer)
+	}
+}
+
+// Delay makes what is written from now on arrive that much later, in each
+// direction, on every connection there is and will be. The order is kept: what is
+// under way already arrives first, as late as it was to. Zero: at once. Dials are
+// not delayed.
+func (n *Network) Delay(toClient, toServer time.Duration) {
+	n.mu.Lock()
+	n.latencyToClient, n.latencyToServer = toClient, toServer
+	n.mu.Unlock()
+	for _, link := range n.Links() {
+		link.Delay(toClient, toServer)
 	}
 }
 

@@ -21,8 +21,21 @@ type pipe struct {
 	muted bool
 	err   error // after a reset, for both ends
 
+	latency time.Duration
+	onWay   []parcel // what of buf, and of the end, has not arrived; oldest first
+	arrived int      // bytes of buf that can be read
+	ended   bool     // the end has arrived: nothing follows
+	timer   *time.Timer
+
 	readClosed, writeClosed     bool
 	readDeadline, writeDeadline deadline
+}
+
+// parcel is what one write put on its way: n bytes, or the end.
+type parcel struct {
+	n   int
+	end bool
+	at  time.Time // of arrival
 }
 
 func newPipe() *pipe {
@@ -44,12 +57,13 @@ func (p *pipe) read(b []byte) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		case len(b) == 0:
 			return 0, nil
-		case !p.muted && len(p.buf) > 0:
-			n := copy(b, p.buf)
+		case !p.muted && p.arrived > 0:
+			n := copy(b, p.buf[:p.arrived])
 			p.buf = p.buf[n:]
+			p.arrived -= n
 			p.cond.Broadcast()
 			return n, nil
-		case !p.muted && p.writeClosed:
+		case !p.muted && p.ended:
 			return 0, io.EOF
 		}
 		p.cond.Wait()
@@ -75,7 +89,7 @@ func (p *pipe) write(b []byte) (int, error) {
 			p.buf = append(p.buf, b[:n]...)
 			b = b[n:]
 			written += n
-			p.cond.Broadcast()
+			p.carry(parcel{n: n})
 		}
 		if len(b) == 0 {
 			return written, nil
@@ -91,13 +105,58 @@ func (p *pipe) mute(muted bool) {
 	p.cond.Broadcast()
 }
 
+// carry lets a parcel arrive after the latency, never before an earlier one. It
+// needs p.mu.
+func (p *pipe) carry(c parcel) {
+	c.at = time.Now().Add(p.latency)
+	if n := len(p.onWay); n > 0 && c.at.Before(p.onWay[n-1].at) {
+		c.at = p.onWay[n-1].at
+	}
+	p.onWay = append(p.onWay, c)
+	if len(p.onWay) == 1 {
+		p.arrive()
+	}
+}
+
+// arrive hands over what is due, and comes back for the rest. It needs p.mu.
+func (p *pipe) arrive() {
+	for len(p.onWay) > 0 {
+		if wait := time.Until(p.onWay[0].at); wait > 0 {
+			p.timer = time.AfterFunc(wait, func() {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.arrive()
+			})
+			break
+		}
+		p.arrived += p.onWay[0].n
+		p.ended = p.ended || p.onWay[0].end
+		p.onWay = p.onWay[1:]
+	}
+	p.cond.Broadcast()
+}
+
+// forget loses what was under way. It needs p.mu.
+func (p *pipe) forget() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.buf, p.onWay, p.arrived = nil, nil, 0
+}
+
+func (p *pipe) delay(latency time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.latency = latency
+}
+
 func (p *pipe) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
 		p.err = syscall.ECONNRESET
 	}
-	p.buf = nil
+	p.forget()
 	p.cond.Broadcast()
 }
 
@@ -123,7 +182,10 @@ func (p *pipe) isReadClosed() bool {
 func (p *pipe) closeWrite() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.writeClosed = true
+	if !p.writeClosed {
+		p.writeClosed = true
+		p.carry(parcel{end: true})
+	}
 	p.writeDeadline.stop()
 	p.cond.Broadcast()
 }
