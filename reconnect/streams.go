@@ -14,6 +14,7 @@ type follow struct {
 	asked wire.Want // the position in the last resume or sub
 	err   string
 	lost  bool     // a resync has voided a position, and is not bridged yet
+	owed  bool     // a gap was said, and its snapshot is not there yet
 	holes int      // asked again since the last progress
 	busy  deadline // when to ask again after "busy"
 }
@@ -74,7 +75,7 @@ func (m *Machine) unsubscribe(stream string) {
 	}
 	delete(m.streams, stream)
 	m.changed = true
-	if m.conn != 0 && m.version > 0 {
+	if m.conn != 0 && m.version > 0 && stream != "" { // the own stream is always followed
 		m.write(wire.Unsub{Stream: stream})
 	}
 }
@@ -181,6 +182,9 @@ func (m *Machine) answer(name string, f *follow, a wire.Answer) {
 		}
 		f.void()
 		f.state = Resyncing
+	case !f.asked.Has && (f.lost || f.owed) && !m.p.Relay:
+		// What was to bridge the gap never came, and now there is no snapshot.
+		m.gap(f, wire.Reset{Stream: name, Seq: a.Seq, Epoch: a.Epoch, First: a.First, Reason: "what was missed is gone"}, nil)
 	case !f.asked.Has || m.p.Relay:
 		// Asked for without a position, and there is no snapshot: from now on.
 		// A relay believes: whoever holds a position checks it.
@@ -281,7 +285,7 @@ func (m *Machine) snapshot(s wire.Snapshot, text []byte) {
 		return
 	}
 	f.pos = wire.Want{Has: true, After: s.Seq, Epoch: s.Epoch}
-	f.state = Following
+	f.state, f.owed = Following, false
 	m.account.totals.Snapshots++
 	if f.lost {
 		f.lost = false
@@ -302,8 +306,10 @@ func (m *Machine) resetStream(r wire.Reset, text []byte) {
 // gap says that there is one, and takes the position behind it unless a
 // snapshot brings it.
 func (m *Machine) gap(f *follow, r wire.Reset, text []byte) {
-	f.lost = false
-	m.account.totals.Gaps++
+	if !f.owed {
+		m.account.totals.Gaps++
+	}
+	f.lost, f.owed = false, r.Snapshot
 	if r.Snapshot {
 		f.void()
 		f.state = Resyncing
@@ -319,6 +325,7 @@ func (m *Machine) gap(f *follow, r wire.Reset, text []byte) {
 func (m *Machine) forgetSession() {
 	m.session = ""
 	if f := m.streams[""]; f != nil {
+		f.lost = f.lost || f.pos.Has
 		f.void()
 	}
 }

@@ -220,3 +220,61 @@ func TestAServerOfTheBaseFrames(t *testing.T) {
 	// A hole is healed by a reconnect.
 	s.wantFrame(conn, `{"t":"event","seq":9,"price":3}`, `problem hole in stream "": got 9 instead of 8`, "abandon 2 4400 hole in a stream", "waiting 8s")
 }
+
+// The server always follows the own stream, and takes no unsub for it.
+func TestTheOwnStreamIsUnsubscribedWithoutAWord(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	s.do(reconnect.Subscribe{})
+	conn := s.live(welcome)
+	s.want(reconnect.Unsubscribe{}, "live")
+	s.wantFrame(conn, `{"t":"event","seq":1,"data":1}`)
+	s.want(reconnect.Subscribe{}, `write 1 {"t":"sub"}`, "live")
+}
+
+// A resync voids the position, the connection is cut before what bridges it came,
+// and by then the stream is known to have no snapshot: that must not pass for
+// "from now on".
+func TestAGapThatWasCutOffIsSaid(t *testing.T) {
+	const fromNow = `{"a":{"seq":9,"epoch":"f","first":4,"resync":false}}`
+	const said = `deliver {"t":"reset","stream":"a","seq":9,"epoch":"f","first":4,"snapshot":false,"reason":"what was missed is gone"}`
+	for name, void := range map[string]func(s *script, conn uint64){
+		"resync": func(s *script, conn uint64) {
+			s.do(reconnect.Closed{Conn: conn, Code: 1006})
+			s.frame(s.open(), welcomeWith(`{"a":{"seq":9,"epoch":"f","first":4,"resync":true}}`))
+		},
+		"reset": func(s *script, conn uint64) {
+			s.frame(conn, `{"t":"reset","stream":"a","seq":9,"epoch":"f","first":4,"snapshot":true,"reason":"slow"}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, conn := following(t)
+			void(s, conn)
+			for range 2 { // connections 1 and 2
+				s.do(reconnect.Closed{Conn: conn, Code: 1006})
+				conn++
+			}
+			conn = s.open()
+			s.wantFrame(conn, welcomeWith(fromNow), "deliver welcome", said, "live")
+			s.wantFrame(conn, `{"t":"event","seq":10,"stream":"a","data":10}`, "deliver a 10=10")
+		})
+	}
+}
+
+// Whoever loses the session for good loses its own stream, and is told.
+func TestAForgottenSessionIsAGapOfItsStream(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	s.do(reconnect.Subscribe{})
+	conn := s.live(welcome)
+	s.frame(conn, `{"t":"event","seq":1,"data":1}`)
+	for range 4 { // four within a minute
+		s.do(reconnect.Closed{Conn: conn, Code: 4409})
+		conn = s.open()
+		if s.m.Status().Session == "" {
+			break
+		}
+		s.frame(conn, welcome)
+	}
+	other := strings.Replace(welcome, `"s1"`, `"s2"`, 1)
+	s.wantFrame(conn, strings.Replace(other, `"e0"`, `"e2"`, 1), "deliver welcome",
+		`deliver {"t":"reset","seq":0,"epoch":"e2","first":0,"snapshot":false,"reason":"what was missed is gone"}`, "live")
+}
