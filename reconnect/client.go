@@ -52,6 +52,8 @@ type Client struct {
 	wake  chan struct{}    // 1-buffered: mail is not empty
 	inbox chan Event       // from the current and former links
 	links map[uint64]*link // only touched by the goroutine of Run
+	// following holds the subscriptions that the machine knows; as links.
+	following map[string]*Subscription
 
 	mu      sync.Mutex
 	running bool
@@ -93,6 +95,7 @@ func NewClient(o Options) (*Client, error) {
 		wake:       make(chan struct{}, 1),
 		inbox:      make(chan Event),
 		links:      make(map[uint64]*link),
+		following:  make(map[string]*Subscription),
 		waiting:    make(map[string]chan Settle),
 		subs:       make(map[string]*Subscription),
 		deliveries: newDeliveries(),

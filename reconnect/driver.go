@@ -95,8 +95,14 @@ func (d *driver) finish(delivered <-chan struct{}) {
 }
 
 func (d *driver) handle(ev Event) {
-	if closed, ok := ev.(Closed); ok {
-		delete(d.links, closed.Conn)
+	switch e := ev.(type) {
+	case Closed:
+		delete(d.links, e.Conn)
+	case begun:
+		d.following[e.Stream] = e.s
+		ev = e.Subscribe
+	case Unsubscribe:
+		delete(d.following, e.Stream)
 	}
 	for _, a := range d.m.Handle(time.Now(), ev) {
 		d.act(a)
@@ -146,13 +152,7 @@ func (d *driver) enqueue(fn func()) {
 
 func (d *driver) deliver(a Deliver) {
 	if w, ok := a.Frame.(wire.Welcome); ok {
-		d.mu.Lock()
-		subs := make([]*Subscription, 0, len(d.subs))
-		for _, s := range d.subs {
-			subs = append(subs, s)
-		}
-		d.mu.Unlock()
-		for _, s := range subs {
+		for _, s := range d.following {
 			answer, ok := w.Own, true
 			if s.stream != "" {
 				answer, ok = w.Subs[s.stream]
@@ -163,10 +163,7 @@ func (d *driver) deliver(a Deliver) {
 		}
 		return
 	}
-	d.mu.Lock()
-	s := d.subs[streamOf(a.Frame)]
-	d.mu.Unlock()
-	if s != nil {
+	if s := d.following[streamOf(a.Frame)]; s != nil {
 		d.enqueue(func() { s.deliver(a.Frame, a.Skip) })
 	}
 }

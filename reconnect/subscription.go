@@ -70,6 +70,13 @@ type Subscription struct {
 	removed bool   // guarded by c.mu
 }
 
+// begun is a Subscribe with the subscription that it is for: what the machine
+// delivers before is not for that one but for one that was unsubscribed.
+type begun struct {
+	Subscribe
+	s *Subscription
+}
+
 // ErrSubscribed is returned by Subscribe for a stream that is followed already.
 var ErrSubscribed = errors.New("reconnect: already subscribed to this stream")
 
@@ -96,7 +103,7 @@ func (c *Client) Subscribe(stream string, from *Position, h Handler) (*Subscript
 	}
 	c.subs[stream] = s
 	c.mu.Unlock()
-	c.post(Subscribe{Stream: stream, From: want})
+	c.post(begun{Subscribe{Stream: stream, From: want}, s})
 	return s, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -282,5 +283,29 @@ func TestUnsubscribeFromWithinAHandler(t *testing.T) {
 		synctest.Wait()
 		w.publish(6, 6)
 		want(t, w.taken(), "event 6 6")
+	})
+}
+
+// What is under way for a subscription that was given up is not for the next one
+// of the same stream.
+func TestASubscriptionGetsNothingOfTheOneBefore(t *testing.T) {
+	inWorld(t, server.Options{}, reconnect.Options{}, func(w *world) {
+		w.live()
+		var sub *reconnect.Subscription
+		for head := uint64(0); head < 10_000; {
+			begun := head
+			sub = w.subscribe("a", reconnect.Handler{Event: func(e reconnect.EventInfo) {
+				if e.Seq <= begun {
+					t.Errorf("event %d, but subscribed to when %d had been published", e.Seq, begun)
+				}
+			}})
+			synctest.Wait()
+			w.publish(int(head)+1, int(head)+2)
+			head += 2
+			for range head % 100 { // let them come some of the way
+				runtime.Gosched()
+			}
+			sub.Unsubscribe()
+		}
 	})
 }
