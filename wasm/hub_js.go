@@ -32,6 +32,7 @@ type hub struct {
 
 	// The rest belongs to run.
 	sockets  map[uint64]*jsbridge.Socket
+	buffered map[uint64]int // bytes not sent, at the last look
 	endProbe context.CancelFunc
 }
 
@@ -42,8 +43,9 @@ func newHub(o options, deliver safejs.Value) (*hub, error) {
 	}
 	h := &hub{
 		m: m, probe: o.probe, deliver: deliver,
-		wake:    make(chan struct{}, 1),
-		sockets: make(map[uint64]*jsbridge.Socket),
+		wake:     make(chan struct{}, 1),
+		sockets:  make(map[uint64]*jsbridge.Socket),
+		buffered: make(map[uint64]int),
 	}
 	h.undo, err = jsbridge.Listen(h.signal)
 	if err != nil {
@@ -97,8 +99,21 @@ func (h *hub) run() {
 		select {
 		case <-h.wake:
 		case <-timer.C:
+			h.watchUplink()
 			h.tell(reconnect.Tick{})
 		}
+	}
+}
+
+// watchUplink tells the machine when the browser has got rid of bytes since the
+// last look: a slow uplink is not a dead one.
+func (h *hub) watchUplink() {
+	for conn, s := range h.sockets {
+		left := s.Buffered()
+		if left < h.buffered[conn] {
+			h.tell(reconnect.Wrote{Conn: conn})
+		}
+		h.buffered[conn] = left
 	}
 }
 
@@ -148,11 +163,16 @@ func (h *hub) sendFrame(f wire.Frame) { h.send(string(f.Append(nil))) }
 
 func (h *hub) handle(ev reconnect.Event) {
 	if closed, ok := ev.(reconnect.Closed); ok {
-		delete(h.sockets, closed.Conn)
+		h.forget(closed.Conn)
 	}
 	for _, a := range h.m.Handle(time.Now(), ev) {
 		h.act(a)
 	}
+}
+
+func (h *hub) forget(conn uint64) {
+	delete(h.sockets, conn)
+	delete(h.buffered, conn)
 }
 
 func (h *hub) act(a reconnect.Action) {
@@ -169,7 +189,7 @@ func (h *hub) act(a reconnect.Action) {
 		}
 	case reconnect.Abandon:
 		if s := h.sockets[a.Conn]; s != nil {
-			delete(h.sockets, a.Conn)
+			h.forget(a.Conn)
 			s.Abandon(a.Code, a.Reason)
 		}
 	case reconnect.Probe:
@@ -276,12 +296,38 @@ func (h *hub) report(s reconnect.Status, resume bool) {
 	f := wire.HubState{
 		State: s.State.String(), Cause: s.Cause, Reason: s.Reason, Hint: s.Hint, Resume: resume,
 		Attempt: int64(s.Attempt), Since: epochMs(s.Since), NextRetry: epochMs(s.NextRetry), NotBefore: epochMs(s.Floor),
-		Session: s.Session, User: s.User,
+		Session: s.Session, User: s.User, Interrupted: s.Interrupted, Totals: totals(h.m.Totals()),
 	}
 	if s.LastClose != nil {
 		f.HasClose, f.Code, f.Closed = true, int64(s.LastClose.Code), s.LastClose.Reason
 	}
 	h.sendFrame(f)
+}
+
+// totals writes the totals as a JSON object.
+func totals(t reconnect.Totals) wire.Raw {
+	b := []byte{'{'}
+	for _, f := range []struct {
+		name  string
+		value uint64
+	}{
+		{"attempts", t.Attempts}, {"sessions", t.Sessions}, {"bridges", t.Bridges}, {"probes", t.Probes},
+		{"unwanted", t.Unwanted}, {"bad", t.Bad}, {"sent", t.Sent}, {"bytesIn", t.BytesIn}, {"bytesOut", t.BytesOut},
+	} {
+		b = append(b, '"')
+		b = append(b, f.name...)
+		b = append(b, '"', ':')
+		b = strconv.AppendUint(b, f.value, 10)
+		b = append(b, ',')
+	}
+	b = append(b, `"recovery":[`...)
+	for i, n := range t.Recovery.Counts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(b, n, 10)
+	}
+	return append(b, ']', '}')
 }
 
 func epochMs(t time.Time) int64 {

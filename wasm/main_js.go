@@ -7,7 +7,6 @@ import (
 	"github.com/hack-pad/safejs"
 
 	"github.com/longwire/longwire/jsbridge"
-	"github.com/longwire/longwire/reconnect"
 )
 
 // version is set by the build to that of the shim it belongs to.
@@ -87,78 +86,6 @@ func open(args []safejs.Value) (any, error) {
 	}
 	go h.run()
 	return exports, nil
-}
-
-// options are what the shim passes on from connect.
-type options struct {
-	probe  string
-	policy reconnect.Policy
-}
-
-func readOptions(v safejs.Value) (options, error) {
-	o := options{policy: reconnect.Policy{Rand: random}}
-	p := &o.policy
-	var errs []error
-	for name, field := range map[string]*time.Duration{
-		"baseMs": &p.Base, "capMs": &p.Cap, "stableAfterMs": &p.StableAfter,
-		"urlTimeoutMs": &p.URLTimeout, "dialTimeoutMs": &p.DialTimeout, "welcomeTimeoutMs": &p.WelcomeTimeout,
-		"probeTimeoutMs": &p.ProbeTimeout, "idleTimeoutMs": &p.IdleTimeout, "pingTimeoutMs": &p.PingTimeout,
-		"ackTimeoutMs": &p.AckTimeout, "expiryMs": &p.Expiry,
-	} {
-		ms, err := number(v, name)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		*field = time.Duration(ms * float64(time.Millisecond))
-	}
-	for name, field := range map[string]*int{
-		"maxPending": &p.MaxPending, "maxPendingBytes": &p.MaxPendingBytes, "maxMessage": &p.MaxMessage,
-	} {
-		n, err := number(v, name)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		*field = int(n)
-	}
-	var err error
-	if o.probe, err = text(v, "probe"); err != nil {
-		errs = append(errs, err)
-	}
-	if p.Identity, err = text(v, "identity"); err != nil {
-		errs = append(errs, err)
-	}
-	p.Probe = o.probe != ""
-	p.Relay = true
-	return o, errors.Join(errs...)
-}
-
-// maxNumber keeps a duration in ms within an int64 of nanoseconds.
-const maxNumber = 1 << 40
-
-// number returns the option name, 0 when it is not given.
-func number(v safejs.Value, name string) (float64, error) {
-	field, err := v.Get(name)
-	if err != nil || field.IsUndefined() || field.IsNull() {
-		return 0, err
-	}
-	n, err := field.Float()
-	if err != nil || !(n > 0 && n < maxNumber) { // NaN is neither
-		return 0, errors.New("option " + name + ": must be a positive number")
-	}
-	return n, nil
-}
-
-// text returns the option name, "" when it is not given.
-func text(v safejs.Value, name string) (string, error) {
-	field, err := v.Get(name)
-	if err != nil || field.IsUndefined() || field.IsNull() {
-		return "", err
-	}
-	s, err := field.String()
-	if err != nil || field.Type() != safejs.TypeString {
-		return "", errors.New("option " + name + ": must be a string")
-	}
-	return s, nil
 }
 
 // random is uniform in [0, 1). crypto seeds it, so that no two tabs or machines

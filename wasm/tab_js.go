@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/longwire/longwire/reconnect"
 	"github.com/longwire/longwire/wire"
 )
@@ -36,7 +38,7 @@ func eventOf(f wire.Frame) reconnect.Event {
 	case wire.Unsub:
 		return reconnect.Unsubscribe{Stream: f.Stream}
 	case wire.Msg:
-		return reconnect.Send{ID: f.ID, Body: f.Body}
+		return reconnect.Send{ID: f.ID, Body: f.Body, Expiry: time.Duration(f.Expiry) * time.Millisecond}
 	case wire.Cancel:
 		return reconnect.Cancel{ID: f.ID}
 	case wire.Have:

@@ -71,7 +71,7 @@ const start = async () => {
   if (!hub) throw new Error(`${wasm} is not a Longwire hub`);
   if (hub.version !== BUILD.version) {
     throw new Error(
-      `the shim is version ${BUILD.version} but the wasm is ${hub.version}: deploy both together`,
+      `the shim is version ${BUILD.version}, the wasm ${hub.version}: deploy both together`,
     );
   }
   return { ...hub, ended };
@@ -96,17 +96,14 @@ const textOf = (error) => {
     const { message } = /** @type {Error} */ (error ?? {});
     return String(message ?? error);
   } catch {
-    return 'something that cannot be shown';
+    return 'unprintable';
   }
 };
 
 const streamName = /^[\w.:/-]{1,128}$/;
 
-/** 16 random bytes in hex: ids of messages are unique across tabs and reloads. */
-const randomId = () =>
-  Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) =>
-    b.toString(16).padStart(2, '0'),
-  ).join('');
+/** 128 random bits: ids of messages are unique across tabs and reloads. */
+const randomId = () => crypto.getRandomValues(new Uint32Array(4)).join('-');
 
 /** @param {string | URL} url */
 const socketURL = (url) => {
@@ -121,27 +118,12 @@ const socketURL = (url) => {
   return parsed.href;
 };
 
-const texts = ['identity'];
-const numbers = [
-  ...[
-    'baseMs',
-    'capMs',
-    'stableAfterMs',
-    'urlTimeoutMs',
-    'dialTimeoutMs',
-    'welcomeTimeoutMs',
-    'probeTimeoutMs',
-  ],
-  ...[
-    'idleTimeoutMs',
-    'pingTimeoutMs',
-    'ackTimeoutMs',
-    'expiryMs',
-    'maxPending',
-    'maxPendingBytes',
-    'maxMessage',
-  ],
-];
+const texts = ['identity', 'jitter', 'overflow'];
+const numbers = (
+  'baseMs capMs stableAfterMs urlTimeoutMs dialTimeoutMs welcomeTimeoutMs probeTimeoutMs ' +
+  'idleTimeoutMs pingTimeoutMs ackTimeoutMs maxElapsedMs calmAfterMs expiryMs ' +
+  'maxPending maxPendingBytes maxMessage maxAttempts'
+).split(' ');
 
 /**
  * Checks the options of connect and returns those that the hub wants.
@@ -163,7 +145,8 @@ const hubOptions = (options) => {
         wrong(name, 'must be a positive number');
     } else if (texts.includes(name)) {
       if (typeof value !== 'string') wrong(name, 'must be a string');
-    } else if (name !== 'url' && name !== 'probe') wrong(name, 'there is no such option');
+    } else if (!['url', 'probe', 'closeCodes'].includes(name))
+      wrong(name, 'there is no such option');
     out[name] = value;
   }
   const { url, probe } = options;
@@ -232,10 +215,6 @@ class Stream {
     }
   }
 
-  #meta() {
-    return { stream: this.name, .../** @type {Position} */ (this.pos) };
-  }
-
   /** @param {Frame} a what a welcome or a subbed says */
   answer(a) {
     if (a.error) {
@@ -259,9 +238,12 @@ class Stream {
       this.#asked.seq <= a.seq
     ) {
       this.mode = 'following';
-      this.#call('resumed', { stream: this.name, missed: Math.max(0, a.seq - this.pos.seq) });
+      const missed = Math.max(0, a.seq - this.pos.seq);
+      this.tab.count('resumed');
+      this.tab.count('replayed', missed);
+      this.#call('resumed', { stream: this.name, missed });
     } else {
-      this.gap({ seq: a.seq, epoch: a.epoch, reason: 'the server does not cover the position' });
+      this.gap({ seq: a.seq, epoch: a.epoch, reason: 'not covered' });
     }
   }
 
@@ -271,7 +253,10 @@ class Stream {
       // A handler may have unsubscribed, or a hole may have been found.
       if (!this.active || this.mode !== 'following' || !this.pos) return;
       const seq = from + i;
-      if (seq <= this.pos.seq) continue;
+      if (seq <= this.pos.seq) {
+        this.tab.count('duplicates');
+        continue;
+      }
       if (seq > this.pos.seq + 1) {
         this.tab.problem(
           'hole',
@@ -282,31 +267,32 @@ class Stream {
       }
       this.#call('event', data[i], { stream: this.name, seq, epoch: this.pos.epoch });
       this.pos.seq = seq;
+      this.tab.count('delivered');
     }
   }
 
   /** @param {Frame} f */
   snapshot(f) {
     if (this.mode !== 'resyncing') return; // meant for somebody else
-    const missed = this.#lost;
-    this.#lost = false;
-    if (missed)
-      this.#call('gap', {
-        stream: this.name,
-        snapshot: true,
-        reason: 'what was missed is no longer there',
-      });
+    if (this.#lost) this.#said({ snapshot: true, reason: 'no longer there' });
     this.pos = { seq: f.seq, epoch: f.epoch };
     this.mode = 'following';
-    this.#call('snapshot', f.state, this.#meta());
+    this.tab.count('snapshots');
+    this.#call('snapshot', f.state, { stream: this.name, ...this.pos });
+  }
+
+  /** @param {{ snapshot?: boolean, reason?: string }} gap */
+  #said({ snapshot, reason }) {
+    this.#lost = false;
+    this.tab.count('gaps');
+    this.#call('gap', { stream: this.name, snapshot: !!snapshot, reason: reason ?? '' });
   }
 
   /** @param {Record<string, any>} f a reset */
   gap(f) {
-    this.#lost = false;
     this.pos = f.snapshot ? null : { seq: f.seq, epoch: f.epoch };
     this.mode = f.snapshot ? 'resyncing' : 'following';
-    this.#call('gap', { stream: this.name, snapshot: !!f.snapshot, reason: f.reason ?? '' });
+    this.#said(f);
   }
 }
 
@@ -328,6 +314,8 @@ class Connection {
   /** @type {Map<string, { frame: string, resolve(v: any): void, reject(e: Error): void }>} */ #pending =
     new Map();
   /** @type {Map<string, Set<(value: any) => void>>} */ #listeners = new Map();
+  /** @type {Record<string, number>} */ #counts = {};
+  /** @type {Types.Status[]} */ #history = [];
   #id = randomId();
   #sent = 0;
 
@@ -365,18 +353,29 @@ class Connection {
       nextRetryAt: s.nextRetry ?? null,
       notBefore: s.notBefore ?? null,
       lastClose: 'code' in s ? { code: s.code, reason: s.closed } : null,
+      interrupted: !!s.interrupted,
       session: s.session ?? '',
       user: s.user ?? '',
       pending: this.#pending.size,
+      totals: { ...s.totals, ...this.#counts },
       streams,
     };
+  }
+
+  history() {
+    return this.#history;
+  }
+
+  /** @param {string} what @param {number} [n] */
+  count(what, n = 1) {
+    this.#counts[what] = (this.#counts[what] ?? 0) + n;
   }
 
   /** @param {'state' | 'error'} name @param {(value: any) => void} fn */
   on(name, fn) {
     if (name !== 'state' && name !== 'error')
       throw new TypeError(`longwire: there is no event "${name}"`);
-    if (typeof fn !== 'function') throw new TypeError(`longwire: on("${name}") takes a function`);
+    if (typeof fn !== 'function') throw new TypeError('longwire: on takes a function');
     const set = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, set.add(fn));
     return () => void set.delete(fn);
@@ -398,10 +397,7 @@ class Connection {
       throw new TypeError('longwire: from takes { seq, epoch }');
     }
     if (this.#streams.has(stream)) {
-      throw new LongwireError(
-        'subscribed',
-        `stream "${stream}" is subscribed to: unsubscribe first`,
-      );
+      throw new LongwireError('subscribed', `stream "${stream}" has a subscription`);
     }
     const s = new Stream(
       this,
@@ -420,7 +416,7 @@ class Connection {
   }
 
   /** @type {Types.Connection['send']} */
-  send(body, { signal } = {}) {
+  send(body, { signal, expiryMs } = {}) {
     const { promise, resolve, reject } = deferred();
     /** @param {string} code @param {string} message @param {unknown} [cause] */
     const refuse = (code, message, cause) => {
@@ -431,19 +427,28 @@ class Connection {
     try {
       text = JSON.stringify(body);
     } catch (cause) {
-      return refuse('invalid', `the message is not JSON: ${textOf(cause)}`, cause);
+      return refuse('invalid', `it is not JSON: ${textOf(cause)}`, cause);
     }
-    if (text === undefined) return refuse('invalid', `the message is not JSON: ${typeof body}`);
+    if (text === undefined) return refuse('invalid', `it is not JSON: ${typeof body}`);
     if (signal?.aborted) return refuse('cancelled', 'the signal was aborted before');
     if (this.state === 'ended' && this.#state.cause !== 'unauthorized') {
       return refuse('ended', `the connection has ended: ${this.#state.cause}`);
     }
+    if (expiryMs !== undefined && !(expiryMs >= 1)) return refuse('invalid', 'expiryMs is below 1');
     const id = `${this.#id}-${(++this.#sent).toString(36)}`;
-    const frame = `{"t":"msg","id":"${id}","body":${text}}`;
+    const frame = `{"t":"msg","id":"${id}","body":${text}${expiryMs ? `,"expiry":${Math.round(expiryMs)}` : ''}}`;
     this.#pending.set(id, { frame, resolve, reject });
     signal?.addEventListener('abort', () => this.#cancel(id), { once: true });
     this.#hub?.frame(frame);
     return promise;
+  }
+
+  pending() {
+    return Array.from(this.#pending.values(), ({ frame }) => JSON.parse(frame).body);
+  }
+
+  clear() {
+    for (const id of this.#pending.keys()) this.#cancel(id);
   }
 
   reconnectNow() {
@@ -602,7 +607,12 @@ class Connection {
   /** @param {Frame} state */
   #become(state) {
     this.#state = state;
-    this.#emit('state', this.status());
+    const status = this.status();
+    if (status.state !== this.#history.at(-1)?.state) {
+      this.#history.push(status);
+      if (this.#history.length > 200) this.#history.shift();
+    }
+    this.#emit('state', status);
   }
 
   /** @param {number} n */

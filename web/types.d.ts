@@ -40,6 +40,16 @@ export interface Options {
   baseMs?: number;
   /** @default 30000 */
   capMs?: number;
+  /** How waits are drawn: from zero, from the upper half, or not at all. @default "full" */
+  jitter?: 'full' | 'equal' | 'none';
+  /** Failures in a row after which the connection ends with cause "gave up". @default never */
+  maxAttempts?: number;
+  /** Time without a session, awake, after which it ends with cause "gave up". @default never */
+  maxElapsedMs?: number;
+  /** How long there may be no session before `status().interrupted` says so. @default 3000 */
+  calmAfterMs?: number;
+  /** What close codes of the server mean, where that differs from the documented table. */
+  closeCodes?: Record<number, 'retry' | 'end' | 'login' | 'restart' | 'busy'>;
   /** How long a session must hold before the count of failures starts again. @default 5000 */
   stableAfterMs?: number;
   /** @default 10000 */
@@ -58,7 +68,9 @@ export interface Options {
   ackTimeoutMs?: number;
   /** How long a message waits to be accepted before it is given up. @default 300000 */
   expiryMs?: number;
-  /** Messages that may wait; one more is not sent. @default 1000 */
+  /** What becomes of a message for which there is no room. @default "refuse" */
+  overflow?: 'refuse' | 'drop-oldest';
+  /** Messages that may wait. @default 1000 */
   maxPending?: number;
   /** Bytes of messages that may wait. @default 1048576 */
   maxPendingBytes?: number;
@@ -117,16 +129,22 @@ export interface Status {
   notBefore: number | null;
   /** How the last connection ended: 1006 without a close frame, 4408 and 4001 are this end's. */
   lastClose: { code: number; reason: string } | null;
+  /** There has been no session for `calmAfterMs`, or there will be none: what to show to people. */
+  interrupted: boolean;
   session: string;
   user: string;
   /** Messages that are not settled. */
   pending: number;
+  /** What was done so far: attempts, sessions, resumed, replayed, snapshots, delivered, duplicates, bytesIn, … */
+  totals: Record<string, number | number[]>;
   streams: Record<string, StreamStatus>;
 }
 
 export interface Connection {
   readonly state: Status['state'];
   status(): Status;
+  /** The status at each of the last 200 changes of state, oldest first. */
+  history(): Status[];
   /**
    * Follows a stream; the empty name is the session's own. With `from` the
    * events after that position are replayed; else it starts with a snapshot or,
@@ -146,8 +164,12 @@ export interface Connection {
    */
   send<Result = unknown>(
     body: unknown,
-    options?: { signal?: AbortSignal | undefined },
+    options?: { signal?: AbortSignal | undefined; expiryMs?: number | undefined },
   ): Promise<Result>;
+  /** The bodies of the messages that are not settled, in order. */
+  pending(): unknown[];
+  /** Withdraws them all: their promises are rejected. */
+  clear(): void;
   /** Listens; the result stops it. Without an error listener errors go to `reportError`. */
   on(name: 'state', fn: (status: Status) => void): () => void;
   on(name: 'error', fn: (error: LongwireError) => void): () => void;

@@ -17,9 +17,13 @@ type (
 		NotBefore int64 // what the server asked to wait for, 0: nothing
 		Session   string
 		User      string
-		HasClose  bool // Code and Closed are set: how the last connection ended
-		Code      int64
-		Closed    string
+		// Interrupted: without a session for longer than a page should keep calm.
+		Interrupted bool
+		// Totals is an object of numbers, what the client has done so far.
+		Totals   Raw
+		HasClose bool // Code and Closed are set: how the last connection ended
+		Code     int64
+		Closed   string
 	}
 
 	// Need asks a tab for something: What is "url".
@@ -113,6 +117,12 @@ func (f HubState) Append(dst []byte) []byte {
 	o.optInt("notBefore", f.NotBefore)
 	o.optText("session", f.Session)
 	o.optText("user", f.User)
+	if f.Interrupted {
+		o.bool("interrupted", true)
+	}
+	if f.Totals != nil {
+		o.raw("totals", f.Totals)
+	}
 	if f.HasClose {
 		o.optInt("code", f.Code)
 		o.text("closed", f.Closed)

@@ -132,7 +132,8 @@ func isKnown(key []byte) bool {
 	case "t", "seq", "stream", "data", "from", "id", "body", "v", "session", "gen", "user",
 		"after", "epoch", "subs", "batch", "away", "n", "first", "resync", "heartbeat",
 		"maxFrame", "window", "spread", "dedupe", "error", "retry", "state", "snapshot",
-		"reason", "result", "code", "next", "stale", "within", "ms", "url", "why":
+		"reason", "result", "code", "next", "stale", "within", "ms", "url", "why",
+		"expiry":
 		return true
 	}
 	return false

@@ -140,6 +140,7 @@ func (f Msg) Append(dst []byte) []byte {
 	o := open(dst, tMsg)
 	o.text("id", f.ID)
 	o.raw("body", f.Body)
+	o.optInt("expiry", f.Expiry)
 	return o.close()
 }
 

@@ -93,6 +93,8 @@ type (
 	Msg struct {
 		ID   string
 		Body Raw
+		// Expiry is for the bus only: ms to wait for an answer, 0: the default.
+		Expiry int64
 	}
 
 	// Ping asks for a Pong with the same N.

@@ -168,7 +168,7 @@ func (e *envelope) frame(text []byte) Frame {
 	case tEvents:
 		return e.events()
 	case tMsg:
-		f := Msg{ID: e.id(), Body: e.raw("body")}
+		f := Msg{ID: e.id(), Body: e.raw("body"), Expiry: e.int("expiry")}
 		if f.Body == nil {
 			e.fail("body", nil, "missing")
 		}

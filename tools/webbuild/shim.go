@@ -59,7 +59,7 @@ func buildShim(root string, c constants) (code, sourceMap []byte, err error) {
 		MinifyIdentifiers: true,
 		MinifySyntax:      true,
 		Sourcemap:         api.SourceMapLinked,
-		Banner:            map[string]string{"js": "/*! longwire " + c.Version + " | MIT | github.com/longwire/longwire */"},
+		Banner:            map[string]string{"js": "/*! longwire " + c.Version + " | MIT */"},
 	})
 	var problems []error
 	for _, m := range append(result.Errors, result.Warnings...) {

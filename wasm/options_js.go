@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/hack-pad/safejs"
+
+	"github.com/longwire/longwire/reconnect"
+)
+
+// options are what the shim passes on from connect.
+type options struct {
+	probe  string
+	policy reconnect.Policy
+}
+
+func readOptions(v safejs.Value) (options, error) {
+	o := options{policy: reconnect.Policy{Rand: random}}
+	p := &o.policy
+	var errs []error
+	for name, field := range map[string]*time.Duration{
+		"baseMs": &p.Base, "capMs": &p.Cap, "stableAfterMs": &p.StableAfter,
+		"urlTimeoutMs": &p.URLTimeout, "dialTimeoutMs": &p.DialTimeout, "welcomeTimeoutMs": &p.WelcomeTimeout,
+		"probeTimeoutMs": &p.ProbeTimeout, "idleTimeoutMs": &p.IdleTimeout, "pingTimeoutMs": &p.PingTimeout,
+		"ackTimeoutMs": &p.AckTimeout, "expiryMs": &p.Expiry, "maxElapsedMs": &p.MaxElapsed, "calmAfterMs": &p.CalmAfter,
+	} {
+		ms, err := number(v, name)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		*field = time.Duration(ms * float64(time.Millisecond))
+	}
+	for name, field := range map[string]*int{
+		"maxPending": &p.MaxPending, "maxPendingBytes": &p.MaxPendingBytes, "maxMessage": &p.MaxMessage, "maxAttempts": &p.MaxAttempts,
+	} {
+		n, err := number(v, name)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		*field = int(n)
+	}
+	var err error
+	if o.probe, err = text(v, "probe"); err != nil {
+		errs = append(errs, err)
+	}
+	if p.Identity, err = text(v, "identity"); err != nil {
+		errs = append(errs, err)
+	}
+	if p.Jitter, err = choice(v, "jitter", map[string]reconnect.Jitter{
+		"full": reconnect.JitterFull, "equal": reconnect.JitterEqual, "none": reconnect.JitterNone,
+	}); err != nil {
+		errs = append(errs, err)
+	}
+	if p.Overflow, err = choice(v, "overflow", map[string]reconnect.Overflow{
+		"refuse": reconnect.RefuseNew, "drop-oldest": reconnect.DropOldest,
+	}); err != nil {
+		errs = append(errs, err)
+	}
+	if p.CloseCodes, err = closeCodes(v); err != nil {
+		errs = append(errs, err)
+	}
+	p.Probe = o.probe != ""
+	p.Relay = true
+	return o, errors.Join(errs...)
+}
+
+// choice returns what the word in option name stands for, the zero value when it
+// is not given.
+func choice[T any](v safejs.Value, name string, words map[string]T) (T, error) {
+	word, err := text(v, name)
+	value, ok := words[word]
+	if err == nil && word != "" && !ok {
+		err = errors.New("option " + name + ": there is no " + strconv.Quote(word))
+	}
+	return value, err
+}
+
+// closeCodes returns the option closeCodes, an object of close code to rule.
+func closeCodes(v safejs.Value) (map[int]reconnect.CloseRule, error) {
+	field, err := v.Get("closeCodes")
+	if err != nil || field.IsUndefined() || field.IsNull() {
+		return nil, err
+	}
+	problem := errors.New("option closeCodes: must be an object of close codes to words")
+	object, err := safejs.Global().Get("Object")
+	if err != nil {
+		return nil, err
+	}
+	keys, err := object.Call("keys", field)
+	if err != nil {
+		return nil, problem
+	}
+	n, err := keys.Length()
+	if err != nil {
+		return nil, problem
+	}
+	rules := make(map[int]reconnect.CloseRule, n)
+	for i := range n {
+		key, err := keys.Index(i)
+		if err != nil {
+			return nil, problem
+		}
+		name, err := key.String()
+		if err != nil {
+			return nil, problem
+		}
+		code, err := strconv.Atoi(name)
+		if err != nil {
+			return nil, problem
+		}
+		rule, err := text(field, name)
+		if err != nil {
+			return nil, problem
+		}
+		rules[code] = reconnect.CloseRule(rule)
+	}
+	return rules, nil
+}
+
+// maxNumber keeps a duration in ms within an int64 of nanoseconds.
+const maxNumber = 1 << 40
+
+// number returns the option name, 0 when it is not given.
+func number(v safejs.Value, name string) (float64, error) {
+	field, err := v.Get(name)
+	if err != nil || field.IsUndefined() || field.IsNull() {
+		return 0, err
+	}
+	n, err := field.Float()
+	if err != nil || !(n > 0 && n < maxNumber) { // NaN is neither
+		return 0, errors.New("option " + name + ": must be a positive number")
+	}
+	return n, nil
+}
+
+// text returns the option name, "" when it is not given.
+func text(v safejs.Value, name string) (string, error) {
+	field, err := v.Get(name)
+	if err != nil || field.IsUndefined() || field.IsNull() {
+		return "", err
+	}
+	s, err := field.String()
+	if err != nil || field.Type() != safejs.TypeString {
+		return "", errors.New("option " + name + ": must be a string")
+	}
+	return s, nil
+}
