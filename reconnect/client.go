@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
@@ -36,6 +37,10 @@ type Options struct {
 	// OnState, if set, is called on every change of state, in order, from the
 	// goroutine that calls the handlers.
 	OnState func(Status)
+	// Logger, if set, is told of every change of state (level info; an end with a
+	// cause other than CauseClosed: warn) and of problems (warn). No record holds a
+	// URL, a payload or a token.
+	Logger *slog.Logger
 	// OnProblem, if set, is told of things that are wrong and coped with: a bad
 	// frame, a hole. The text holds no payload and no token.
 	OnProblem func(text string)
@@ -46,14 +51,17 @@ type Options struct {
 // Send say, holds up all further deliveries while it does.
 type Client struct {
 	o   Options
-	m   *Machine // only touched by the goroutine of Run
-	ids string   // prefix of the ids of messages: unique per client
+	m   *Machine
+	ids string // prefix of the ids of messages: unique per client
 
 	wake  chan struct{}    // 1-buffered: mail is not empty
 	inbox chan Event       // from the current and former links
 	links map[uint64]*link // only touched by the goroutine of Run
 	// following holds the subscriptions that the machine knows; as links.
 	following map[string]*Subscription
+
+	// machine guards m: the goroutine of Run drives it, anybody may look.
+	machine sync.Mutex
 
 	mu      sync.Mutex
 	running bool
@@ -172,6 +180,31 @@ func (c *Client) Status() Status {
 	defer c.mu.Unlock()
 	return c.status
 }
+
+// Totals returns what the client has done so far.
+func (c *Client) Totals() Totals {
+	c.machine.Lock()
+	defer c.machine.Unlock()
+	return c.m.Totals()
+}
+
+// History returns the last 200 changes of state, oldest first.
+func (c *Client) History() []Transition {
+	c.machine.Lock()
+	defer c.machine.Unlock()
+	return c.m.History()
+}
+
+// Pending returns the messages that are not settled, in order.
+func (c *Client) Pending() []PendingMessage {
+	c.machine.Lock()
+	defer c.machine.Unlock()
+	return c.m.Pending()
+}
+
+// Clear withdraws every message that is not settled: each Send returns an error
+// that says whether it may have taken effect.
+func (c *Client) Clear() { c.post(Clear{}) }
 
 // SendError says what became of a message that was not accepted.
 type SendError struct {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -104,7 +105,10 @@ func (d *driver) handle(ev Event) {
 	case Unsubscribe:
 		delete(d.following, e.Stream)
 	}
-	for _, a := range d.m.Handle(time.Now(), ev) {
+	d.machine.Lock()
+	actions := d.m.Handle(time.Now(), ev)
+	d.machine.Unlock()
+	for _, a := range actions { // nobody but this goroutine calls Handle
 		d.act(a)
 	}
 	if d.told != d.stalled {
@@ -137,6 +141,9 @@ func (d *driver) act(a Action) {
 	case Report:
 		d.report(a.Status)
 	case Problem:
+		if d.o.Logger != nil {
+			d.o.Logger.Warn("longwire: " + a.Text)
+		}
 		if d.o.OnProblem != nil {
 			d.enqueue(func() { d.o.OnProblem(a.Text) })
 		}
@@ -195,9 +202,27 @@ func (d *driver) report(s Status) {
 	if s.State == Ended && s.Cause != CauseClosed {
 		d.endedWith = &EndError{Cause: s.Cause, Reason: s.Reason}
 	}
+	if changed && d.o.Logger != nil {
+		d.logState(s)
+	}
 	if changed && d.o.OnState != nil {
 		d.enqueue(func() { d.o.OnState(s) })
 	}
+}
+
+func (d *driver) logState(s Status) {
+	level := slog.LevelInfo
+	if s.State == Ended && s.Cause != CauseClosed {
+		level = slog.LevelWarn
+	}
+	args := []any{"state", s.State.String(), "reason", s.Reason, "attempt", s.Attempt}
+	if s.Cause != "" {
+		args = append(args, "cause", s.Cause)
+	}
+	if !s.NextRetry.IsZero() {
+		args = append(args, "next", s.NextRetry)
+	}
+	d.o.Logger.Log(d.ctx, level, "longwire: state", args...)
 }
 
 func (d *driver) fetchURL(attempt uint64) {

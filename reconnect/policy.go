@@ -104,6 +104,7 @@ const (
 // CloseRule is what a close code means.
 type CloseRule string
 
+// Rules for close codes.
 const (
 	CloseRetry   CloseRule = "retry"   // the ordinary wait
 	CloseEnd     CloseRule = "end"     // ends with CauseRefused

@@ -311,8 +311,15 @@ func totals(t reconnect.Totals) wire.Raw {
 		name  string
 		value uint64
 	}{
-		{"attempts", t.Attempts}, {"sessions", t.Sessions}, {"bridges", t.Bridges}, {"probes", t.Probes},
-		{"unwanted", t.Unwanted}, {"bad", t.Bad}, {"sent", t.Sent}, {"bytesIn", t.BytesIn}, {"bytesOut", t.BytesOut},
+		{"attempts", t.Attempts},
+		{"sessions", t.Sessions},
+		{"bridges", t.Bridges},
+		{"probes", t.Probes},
+		{"unwanted", t.Unwanted},
+		{"bad", t.Bad},
+		{"sent", t.Sent},
+		{"bytesIn", t.BytesIn},
+		{"bytesOut", t.BytesOut},
 	} {
 		b = append(b, '"')
 		b = append(b, f.name...)

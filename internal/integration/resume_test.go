@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"slices"
@@ -306,6 +307,52 @@ func TestASubscriptionGetsNothingOfTheOneBefore(t *testing.T) {
 				runtime.Gosched()
 			}
 			sub.Unsubscribe()
+		}
+	})
+}
+
+func TestTheLogAndTheAccountHoldNoSecret(t *testing.T) {
+	var out strings.Builder
+	c := reconnect.Options{
+		URL:    func(context.Context) (string, error) { return "ws://server/ws?token=hush", nil },
+		Header: func(context.Context) (http.Header, error) { return http.Header{"Authorization": {"Bearer hush"}}, nil },
+		Logger: slog.New(slog.NewTextHandler(&out, nil)),
+	}
+	inWorld(t, server.Options{}, c, func(w *world) {
+		w.subscribe("a", w.logging())
+		w.live()
+		if _, err := w.client.Send(w.t.Context(), json.RawMessage(`"hush"`)); err != nil {
+			t.Fatal(err)
+		}
+		w.net.Refuse(true)
+		w.net.Cut()
+		time.Sleep(20 * time.Second)
+		if n := len(w.client.Pending()); n != 0 {
+			t.Errorf("%d pending", n)
+		}
+		go w.client.Send(w.t.Context(), json.RawMessage(`"hush"`)) //nolint:errcheck // withdrawn below
+		synctest.Wait()
+		if p := w.client.Pending(); len(p) != 1 || p[0].Written {
+			t.Errorf("pending %+v", p)
+		}
+		w.client.Clear()
+		synctest.Wait()
+		if n := len(w.client.Pending()); n != 0 {
+			t.Errorf("%d pending after Clear", n)
+		}
+		w.net.Refuse(false)
+		w.live()
+		said := out.String() + fmt.Sprintf("%+v %+v %+v", w.client.Status(), w.client.History(), w.client.Totals())
+		if strings.Contains(said, "hush") {
+			t.Errorf("a secret was said: %s", said)
+		}
+		for _, state := range []string{"connecting", "live", "waiting"} {
+			if !strings.Contains(out.String(), "state="+state) {
+				t.Errorf("the log lacks %q:\n%s", state, out.String())
+			}
+		}
+		if got := w.client.Totals(); got.Sessions != 2 || got.Accepted != 1 || got.NotSent != 1 {
+			t.Errorf("totals %+v", got)
 		}
 	})
 }
