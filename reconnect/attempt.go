@@ -78,6 +78,10 @@ func (m *Machine) hello() {
 	m.try.phase = phaseWelcome
 	m.try.limit.set(m.now, m.p.WelcomeTimeout)
 	m.connecting("waiting for the welcome")
+	if m.p.Dialect != nil {
+		m.speak(m.p.Dialect)
+		return
+	}
 	if ms := m.now.UnixMilli(); ms > 0 {
 		m.gen = max(m.gen+1, uint64(ms))
 	} else {

@@ -53,6 +53,7 @@ type Machine struct {
 
 	// The session.
 	version   int
+	fresh     bool // in a dialect: no message since the session was confirmed
 	session   string
 	user      string
 	userKnown bool

@@ -79,7 +79,7 @@ func (m *Machine) send(ev Send) {
 		refuse(CodeInvalid, "the expiry is negative")
 		return
 	}
-	msg := &message{id: ev.ID, frame: wire.Msg{ID: ev.ID, Body: ev.Body}.Append(nil), size: len(ev.Body)}
+	msg := &message{id: ev.ID, frame: m.encode(ev), size: len(ev.Body)}
 	if ev.Expiry == 0 {
 		ev.Expiry = m.p.Expiry
 	}
@@ -253,6 +253,26 @@ func (m *Machine) pump() {
 		m.do(Write{m.conn, msg.frame})
 		if !m.box.overdue.on {
 			m.watchAcks()
+		}
+	}
+	if m.p.Dialect != nil && m.p.Dialect.Ack == "" {
+		m.takeWritten()
+	}
+}
+
+// encode returns what is written for a message.
+func (m *Machine) encode(ev Send) []byte {
+	if m.p.Dialect != nil {
+		return m.p.Dialect.message(ev.ID, ev.Body)
+	}
+	return wire.Msg{ID: ev.ID, Body: ev.Body}.Append(nil)
+}
+
+// takeWritten accepts what was written, for a server that acknowledges nothing.
+func (m *Machine) takeWritten() {
+	for _, msg := range slices.Clone(m.box.list) {
+		if msg.inFlight {
+			m.acked(wire.Ack{ID: msg.id})
 		}
 	}
 }

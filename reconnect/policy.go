@@ -80,6 +80,10 @@ type Policy struct {
 	// MaxMessage bounds what is read from the server, in bytes. Default 16 MiB.
 	MaxMessage int
 
+	// Dialect describes a server that does not speak the protocol of Longwire. Nil:
+	// it does.
+	Dialect *Dialect
+
 	// Relay makes the machine stand where the server's cursor stands instead of
 	// where an application does: everything is delivered, positions follow the
 	// last frame, and whoever is behind drops duplicates. A hub sets it.
@@ -177,6 +181,9 @@ func (p Policy) withDefaults() (Policy, error) {
 		default:
 			errs = append(errs, errors.New("reconnect: CloseCodes: "+strconv.Itoa(code)+": there is no rule "+strconv.Quote(string(rule))))
 		}
+	}
+	if p.Dialect != nil {
+		errs = append(errs, p.Dialect.problems()...)
 	}
 	if p.Rand == nil {
 		errs = append(errs, errors.New("reconnect: Rand: missing"))

@@ -20,6 +20,14 @@ func (m *Machine) received(ev Received) {
 		return
 	}
 	m.account.totals.BytesIn += uint64(len(ev.Data))
+	if m.p.Dialect != nil {
+		if ev.Binary {
+			m.problem("a binary message, which is not delivered")
+		} else {
+			m.foreign(ev.Conn, ev.Data)
+		}
+		return
+	}
 	if ev.Binary {
 		m.bad(ev.Conn, "a binary message")
 		return
@@ -101,6 +109,8 @@ func (m *Machine) frame(f wire.Frame, text []byte) {
 // welcome confirms the session, on its first connection or on the next one.
 func (m *Machine) welcome(f wire.Welcome, text []byte) {
 	switch {
+	case m.p.Dialect != nil:
+		// It remembers no ids: what was written and not acknowledged is unknown.
 	case f.V == 0:
 		// A server of the base frames: the session id stands for the epoch and
 		// for the memory of message ids.

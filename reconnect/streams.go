@@ -101,7 +101,7 @@ func (m *Machine) positions(streams map[string]wire.Want) {
 func (m *Machine) sub(stream string, from wire.Want) {
 	if m.version == 0 {
 		if stream == "" {
-			m.answer(stream, m.streams[stream], m.greeting.Own)
+			m.ownAgain()
 		} else {
 			m.refuse(stream, noNamedStreams)
 		}
@@ -113,6 +113,21 @@ func (m *Machine) sub(stream string, from wire.Want) {
 	f.asked = from
 	m.subs[stream]++
 	m.write(wire.Sub{Stream: stream, Want: from})
+}
+
+// ownAgain answers for a server of the base frames, which knows no sub: its own
+// stream goes on where it stands.
+func (m *Machine) ownAgain() {
+	f := m.streams[""]
+	a := m.greeting.Own
+	if f.pos.Has {
+		a = wire.Answer{Seq: max(a.Seq, f.pos.After), Epoch: f.pos.Epoch}
+	}
+	if a.Error == "" {
+		f.asked = f.pos
+		m.do(Deliver{Frame: wire.Subbed{Answer: a}})
+		m.answer("", f, a)
+	}
 }
 
 const noNamedStreams = "this server knows no named streams"
@@ -137,7 +152,9 @@ func (m *Machine) giveUp(stream, why string) {
 func (m *Machine) answers(w wire.Welcome) {
 	for name, f := range m.streams {
 		if name == "" {
-			m.answer(name, f, w.Own)
+			if m.p.Dialect == nil || w.Own.Error == "" {
+				m.answer(name, f, w.Own)
+			}
 			continue
 		}
 		a, ok := w.Subs[name]
@@ -223,11 +240,11 @@ func (m *Machine) events(stream string, from, n uint64, frame wire.Frame, text [
 	if n == 0 {
 		return
 	}
-	if e, ok := frame.(wire.Event); ok && m.version == 0 {
+	if e, ok := frame.(wire.Event); ok && m.version == 0 && m.p.Dialect == nil {
 		frame, text = wire.Event{Seq: e.Seq, Stream: e.Stream, Data: e.Rest()}, nil
 	}
 	last := from + n - 1
-	if m.p.Relay {
+	if m.p.Relay && m.version > 0 {
 		f.pos = wire.Want{Has: true, After: last, Epoch: f.pos.Epoch}
 		t.Delivered += n
 		m.do(Deliver{Frame: frame, Text: text})

@@ -41,18 +41,11 @@ func (e *envelope) uint(name string) (n uint64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	for _, c := range f.value {
-		if c < '0' || c > '9' || n > MaxSeq/10 {
-			e.fail(name, f.value, "must be an integer from 0 to 2^53-1")
-			return 0, false
-		}
-		n = n*10 + uint64(c-'0')
-	}
-	if n > MaxSeq {
+	n, ok = Raw(f.value).Uint()
+	if !ok {
 		e.fail(name, f.value, "must be an integer from 0 to 2^53-1")
-		return 0, false
 	}
-	return n, true
+	return n, ok
 }
 
 // int is uint for a number that may be absent and then is 0.
