@@ -6,8 +6,8 @@ type Options = import('../web/types.d.ts').Options;
 interface Window {
   /** What happened in the page, one line each. */
   log: string[];
-  /** URLs of all sockets so far. */
-  dials: string[];
+  /** All sockets so far. */
+  sockets: WebSocket[];
   shim: Shim;
   /** The connection that follow made last. */
   client: Client;

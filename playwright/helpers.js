@@ -15,7 +15,7 @@ import { expect, expectLog } from './fixtures.js';
  *
  * `say(label, body, options)` sends and writes `LABEL acked RESULT` or `LABEL CODE OUTCOME`.
  *
- * `window.dials` lists the URLs of all sockets.
+ * `window.sockets` are all sockets so far.
  *
  * @param {Page} page
  */
@@ -24,13 +24,13 @@ export async function openPage(page) {
   await page.evaluate(async () => {
     const path = '/longwire.js'; // unknown to tsc
     window.shim = await import(path);
-    window.dials = [];
+    window.sockets = [];
     const Real = window.WebSocket;
     window.WebSocket = class extends Real {
       /** @param {string | URL} url */
       constructor(url) {
         super(url);
-        window.dials.push(String(url));
+        window.sockets.push(this);
       }
     };
 
@@ -90,6 +90,17 @@ export async function openLive(page, streams, options = {}) {
     /** @type {const} */ ([streams, options]),
   );
   await expectLog(page, ['live']);
+}
+
+/**
+ * Waits until the log is exactly these lines, of which some are known by a pattern only.
+ *
+ * @param {Page} page
+ * @param {(string | RegExp)[]} lines
+ */
+export async function expectLines(page, lines) {
+  const want = lines.map((line) => (typeof line === 'string' ? line : expect.stringMatching(line)));
+  await expect.poll(() => page.evaluate(() => window.log)).toEqual(want);
 }
 
 /**

@@ -91,7 +91,7 @@ test('every dial has a URL of its own, whatever it was that asked for it', async
   want.push('down 1006', 'token 5', 'token 6', 'test/a resumed 0', 'live');
   await expectLog(page, want);
   const { pathname, host } = new URL('/ws', server.url);
-  expect(await page.evaluate(() => window.dials)).toEqual(
+  expect(await page.evaluate(() => window.sockets.map(({ url }) => url))).toEqual(
     [1, 2, 3, 4, 5, 6].map((token) => `ws://${host}${pathname}?token=${token}`),
   );
 });

@@ -66,7 +66,8 @@ const start = async () => {
   page.longwireReady = (/** @type {HubModule} */ exports) => {
     hub = exports;
   };
-  const ended = go.run(instance); // calls longwireReady before it returns
+  // Calls longwireReady before it returns; rejects when this is not a Go program.
+  const ended = go.run(instance).catch(() => {});
   delete page.longwireReady;
   if (!hub) throw new Error(`${wasm} is not a Longwire hub`);
   if (hub.version !== BUILD.version) {
@@ -145,7 +146,7 @@ const hubOptions = (options) => {
         wrong(name, 'must be a positive number');
     } else if (texts.includes(name)) {
       if (typeof value !== 'string') wrong(name, 'must be a string');
-    } else if (!['url', 'probe', 'closeCodes'].includes(name))
+    } else if (!['url', 'probe', 'closeCodes', 'dialect'].includes(name))
       wrong(name, 'there is no such option');
     out[name] = value;
   }
