@@ -87,6 +87,9 @@ func (m *Machine) checkLiveness() {
 		if l.pongBound.on {
 			l.pongBound.set(m.now, max(l.timeout, l.pongWait, minPongBound))
 		}
+		if m.box.overdue.due(m.now) {
+			m.box.overdue.set(m.now, m.p.AckTimeout)
+		}
 	case l.pong.due(m.now) && l.pong.left(m.now) < -lateTimer && !l.pongBound.due(m.now):
 		// This timer came late: what has arrived meanwhile is handled first.
 		l.pong.set(m.now, l.pongWait)

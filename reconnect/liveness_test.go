@@ -232,3 +232,14 @@ func TestAnEndedClientIsRevivedByASightAtMostOnceAMinute(t *testing.T) {
 	s.wantAfter(time.Minute)
 	s.want(reconnect.Signal{Kind: reconnect.Visible}, "fetch 3", "connecting")
 }
+
+// An acknowledgement that nobody reads is no reason to look again and again.
+func TestAnOverdueAcknowledgementWaitsWhileNothingIsRead(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	conn := s.live(welcome)
+	s.want(send("m"), msgLine(conn, "m"))
+	s.do(reconnect.Stalled{On: true})
+	s.after(time.Minute) // fails in a hot loop
+	s.do(reconnect.Stalled{})
+	s.wantFrame(conn, `{"t":"ack","id":"m"}`, "settle m accepted")
+}
