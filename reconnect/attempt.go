@@ -82,6 +82,11 @@ func (m *Machine) hello() {
 		m.speak(m.p.Dialect)
 		return
 	}
+	if m.gen >= wire.MaxSeq {
+		// No higher number is left: a new session begins anew.
+		m.forgetSession()
+		m.gen = 0
+	}
 	if ms := m.now.UnixMilli(); ms > 0 {
 		m.gen = max(m.gen+1, uint64(ms))
 	} else {

@@ -2,6 +2,7 @@ package reconnect_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -289,5 +290,18 @@ func TestPolicyErrorsNameEachField(t *testing.T) {
 	}
 	if errors.Unwrap(err) != nil {
 		t.Errorf("one error wanted")
+	}
+}
+
+// A server that has used the last fencing number up must not lock the client out:
+// every resume with a higher one would be refused as malformed.
+func TestTheLastFencingNumberEndsTheSessionOnly(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	conn := s.live(strings.Replace(welcome, `"gen":1000001`, `"gen":9007199254740991`, 1))
+	s.do(reconnect.Closed{Conn: conn, Code: 1006})
+	s.open()
+	want := `write 2 {"t":"resume","v":1,"gen":` + strconv.FormatInt(s.now.UnixMilli(), 10) + `,"user":"ada","batch":true}`
+	if got := line(s.now, s.last[0]); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
 	}
 }

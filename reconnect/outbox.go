@@ -63,6 +63,9 @@ const minNackRetry = 100 * time.Millisecond
 func (m *Machine) send(ev Send) {
 	refuse := func(code, reason string) { m.do(Settle{ID: ev.ID, Outcome: NotSent, Code: code, Reason: reason}) }
 	switch {
+	case m.box.byID[ev.ID] != nil:
+		m.problem("message " + strconv.Quote(ev.ID) + " is sent twice; the first one counts")
+		return
 	case !wire.ValidID(ev.ID):
 		refuse(CodeInvalid, "a message id has 1 to 64 bytes")
 		return
@@ -71,9 +74,6 @@ func (m *Machine) send(ev Send) {
 		return
 	case m.state == Ended && m.cause != CauseUnauthorized:
 		refuse(CodeEnded, "the client has ended: "+m.cause)
-		return
-	case m.box.byID[ev.ID] != nil:
-		m.problem("message " + strconv.Quote(ev.ID) + " is sent twice; the first one counts")
 		return
 	case ev.Expiry < 0:
 		refuse(CodeInvalid, "the expiry is negative")

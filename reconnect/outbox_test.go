@@ -258,3 +258,15 @@ func TestASlowUplinkIsNotADeadOne(t *testing.T) {
 	}
 	s.wantAfter(5*time.Second, "abandon 1 4408 no pong within 5s", "waiting 4s")
 }
+
+// Whatever the second one looks like, the first one is not settled for it.
+func TestASecondMessageOfTheSameIDSettlesNothing(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	s.do(send("m"))
+	for _, again := range []reconnect.Send{{ID: "m"}, {ID: "m", Body: wire.Raw("2")}, {ID: "m", Body: wire.Raw("2"), Expiry: -1}} {
+		s.want(again, `problem message "m" is sent twice; the first one counts`)
+	}
+	if got := s.m.Status().Pending; got != 1 {
+		t.Errorf("%d messages are pending, want 1", got)
+	}
+}
