@@ -7,6 +7,7 @@ import (
 
 	"github.com/hack-pad/safejs"
 
+	"github.com/longwire/longwire/jsbridge"
 	"github.com/longwire/longwire/reconnect"
 )
 
@@ -61,6 +62,9 @@ func readOptions(v safejs.Value) (options, error) {
 	if p.CloseCodes, err = closeCodes(v); err != nil {
 		errs = append(errs, err)
 	}
+	if p.Dialect, err = dialect(v); err != nil {
+		errs = append(errs, err)
+	}
 	p.Probe = o.probe != ""
 	p.Relay = true
 	return o, errors.Join(errs...)
@@ -77,9 +81,60 @@ func choice[T any](v safejs.Value, name string, words map[string]T) (T, error) {
 	return value, err
 }
 
+// dialect returns the option dialect: "longwire", "plain", or an object. Hello and
+// message may be any JSON value.
+func dialect(v safejs.Value) (*reconnect.Dialect, error) {
+	field, err := jsbridge.Get(v, "dialect")
+	if err != nil || field.IsUndefined() || field.IsNull() {
+		return nil, err
+	}
+	if field.Type() == safejs.TypeString {
+		return choice(v, "dialect", map[string]*reconnect.Dialect{"longwire": nil, "plain": reconnect.Plain()})
+	}
+	if field.Type() != safejs.TypeObject {
+		return nil, errors.New("option dialect: must be a word or an object")
+	}
+	d := &reconnect.Dialect{}
+	var errs []error
+	for name, member := range map[string]*string{
+		"confirm": &d.Confirm, "session": &d.Session, "seq": &d.Seq, "ack": &d.Ack,
+	} {
+		if *member, err = text(field, name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for name, template := range map[string]*string{"hello": &d.Hello, "message": &d.Message} {
+		if *template, err = jsonOf(field, name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	plain, err := jsbridge.Get(field, "text")
+	if err == nil {
+		d.Text, err = plain.Truthy()
+	}
+	return d, errors.Join(append(errs, err)...)
+}
+
+// jsonOf returns the JSON of a member, "" when it is not given.
+func jsonOf(v safejs.Value, name string) (string, error) {
+	member, err := jsbridge.Get(v, name)
+	if err != nil || member.IsUndefined() {
+		return "", err
+	}
+	json, err := safejs.Global().Get("JSON")
+	if err != nil {
+		return "", err
+	}
+	value, err := json.Call("stringify", member)
+	if err != nil || value.Type() != safejs.TypeString {
+		return "", errors.New("option dialect." + name + ": is not JSON")
+	}
+	return value.String()
+}
+
 // closeCodes returns the option closeCodes, an object of close code to rule.
 func closeCodes(v safejs.Value) (map[int]reconnect.CloseRule, error) {
-	field, err := v.Get("closeCodes")
+	field, err := jsbridge.Get(v, "closeCodes")
 	if err != nil || field.IsUndefined() || field.IsNull() {
 		return nil, err
 	}
@@ -124,7 +179,7 @@ const maxNumber = 1 << 40
 
 // number returns the option name, 0 when it is not given.
 func number(v safejs.Value, name string) (float64, error) {
-	field, err := v.Get(name)
+	field, err := jsbridge.Get(v, name)
 	if err != nil || field.IsUndefined() || field.IsNull() {
 		return 0, err
 	}
@@ -137,7 +192,7 @@ func number(v safejs.Value, name string) (float64, error) {
 
 // text returns the option name, "" when it is not given.
 func text(v safejs.Value, name string) (string, error) {
-	field, err := v.Get(name)
+	field, err := jsbridge.Get(v, name)
 	if err != nil || field.IsUndefined() || field.IsNull() {
 		return "", err
 	}

@@ -21,6 +21,24 @@ export class LongwireError extends Error {
   constructor(code: string, message: string, more?: { outcome?: Outcome; cause?: unknown });
 }
 
+/** A server that speaks frames of its own; its messages are events of the stream "". */
+export interface Dialect {
+  /** Sent when the socket opens: any JSON in which "$after" and "$session" are replaced. */
+  hello?: unknown;
+  /** The member, or "member=text", of the message that confirms the session. @default the open socket */
+  confirm?: string;
+  /** The member of that message which names the session. */
+  session?: string;
+  /** The member that numbers the messages from 1 on. @default not numbered: each reconnect is a gap */
+  seq?: string;
+  /** What a message looks like: any JSON in which "$id" and "$body" are replaced. @default the body */
+  message?: unknown;
+  /** The member that holds the id of an accepted message. @default accepted when written */
+  ack?: string;
+  /** Messages are plain text, not JSON. */
+  text?: boolean;
+}
+
 export interface Options {
   /**
    * Where to dial: http, https, ws or wss, relative to the page. A function is
@@ -48,6 +66,8 @@ export interface Options {
   maxElapsedMs?: number;
   /** How long there may be no session before `status().interrupted` says so. @default 3000 */
   calmAfterMs?: number;
+  /** What the server speaks: "plain" for any WebSocket. @default "longwire" */
+  dialect?: 'longwire' | 'plain' | Dialect;
   /** What close codes of the server mean, where that differs from the documented table. */
   closeCodes?: Record<number, 'retry' | 'end' | 'login' | 'restart' | 'busy'>;
   /** How long a session must hold before the count of failures starts again. @default 5000 */
