@@ -1,6 +1,8 @@
 package server
 
 import (
+	"cmp"
+
 	"github.com/longwire/longwire/stream"
 	"github.com/longwire/longwire/wire"
 )
@@ -87,7 +89,7 @@ func (c *conn) owe(f *follow, gap string, learned *flight) {
 // pay writes the snapshot or reset that is owed, if it can be had by now. It needs
 // c.mu.
 func (c *conn) pay(f *follow, o *output) {
-	result := snapshotResult{reason: f.gap}
+	var result snapshotResult
 	if f.flight != nil {
 		done := f.flight.result.Load()
 		if done == nil {
@@ -101,13 +103,10 @@ func (c *conn) pay(f *follow, o *output) {
 			}
 			result = snapshotResult{reason: "the snapshot was overtaken by its log twice"}
 		}
-		if result.frame == nil && result.reason == "" {
-			result.reason = f.gap
-		}
 	}
 	f.owed, f.flight = false, nil
 	if result.frame == nil {
-		c.reset(f, o, result.reason)
+		c.reset(f, o, cmp.Or(result.reason, f.gap, "the stream has no snapshot"))
 		return
 	}
 	f.place(result.seq, c.wake)

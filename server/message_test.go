@@ -184,18 +184,26 @@ func TestMessagesSentBeforeLeavingAreRun(t *testing.T) {
 }
 
 func TestSupersededConnectionBeginsNoMessage(t *testing.T) {
-	inMessageWorld(t, server.Options{}, func(t *testing.T, w *world, h *handler) {
-		c := w.join("ann", `"gen":1`)
-		c.msg("1", "wait")
-		c.msg("2", "count")
-		synctest.Wait()
-		again := w.join("ann", fmt.Sprintf(`"gen":2,"session":%q`, c.welcome.Session))
-		close(h.release)
-		synctest.Wait()
-		want(t, "runs", h.ran.Load(), 1)
-		again.msg("2", "count")
-		again.expect(ack("2", "2"))
-	})
+	for name, lost := range map[string]bool{"still open": false, "lost before": true} {
+		t.Run(name, func(t *testing.T) {
+			inMessageWorld(t, server.Options{}, func(t *testing.T, w *world, h *handler) {
+				c := w.join("ann", `"gen":1`)
+				c.msg("1", "wait")
+				c.msg("2", "count")
+				synctest.Wait()
+				if lost {
+					c.link.Cut()
+					synctest.Wait()
+				}
+				again := w.join("ann", fmt.Sprintf(`"gen":2,"session":%q`, c.welcome.Session))
+				close(h.release)
+				synctest.Wait()
+				want(t, "runs", h.ran.Load(), 1)
+				again.msg("2", "count")
+				again.expect(ack("2", "2"))
+			})
+		})
+	}
 }
 
 func TestRefusedForNowKeepsTheOrder(t *testing.T) {

@@ -121,8 +121,9 @@ type Options struct {
 
 	// Origins are the origins, besides the endpoint's own host, from which browsers
 	// may connect: "https://example.com", with a port where it is not the default.
-	// They are compared exactly. A request without an Origin is not from a browser
-	// and passes.
+	// They are compared exactly. The own host is what the request's Host header says:
+	// behind a proxy that changes it, list the site here. A request without an Origin
+	// is not from a browser and passes.
 	Origins []string
 
 	// Log bounds each stream's log.
