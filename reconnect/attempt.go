@@ -127,7 +127,7 @@ func (m *Machine) tryFailed(reason string, c *Close) {
 	m.try = attempt{}
 	switch {
 	case m.conn != 0:
-		m.problem("no second connection beside the one that drains: " + reason)
+		m.problem("no second connection beside the first: " + reason)
 	case c == nil:
 		m.failures++
 		m.wait(m.ordinaryWait(), 0, reason)

@@ -71,7 +71,7 @@ func TestABridgeThatFailsIsNoFailure(t *testing.T) {
 			}
 			s.wantFrame(1, `{"t":"event","seq":12,"stream":"a","data":12}`, "deliver a 12=12")
 			s.wantFrame(1, `{"t":"drain","within":0}`, "fetch 3")
-			s.want(reconnect.URLFailed{Attempt: 3, Err: "no"}, "problem no second connection beside the one that drains: no URL to dial: no")
+			s.want(reconnect.URLFailed{Attempt: 3, Err: "no"}, "problem no second connection beside the first: no URL to dial: no")
 			// The drain ends: the ordinary path.
 			s.want(reconnect.Closed{Conn: 1, Code: 1012, Reason: "retry=1000-2000"}, "waiting 1.5s")
 		})

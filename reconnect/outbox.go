@@ -16,6 +16,9 @@ type outbox struct {
 	window  int
 	solo    bool     // one message at a time: a connection was lost over one
 	overdue deadline // an acknowledgement is
+	// blocked: the server refuses everything until a message returns that was
+	// withdrawn. Another connection is free of that.
+	blocked bool
 	hold    deadline // after a nack with retry
 	first   deadline // the first expiry
 }
@@ -26,6 +29,8 @@ type message struct {
 	size    int
 	expires deadline
 
+	// nacked: the server waits for it to return, on this connection.
+	nacked bool
 	// inFlight: written on this connection and not answered.
 	inFlight bool
 	// written: it may have taken effect. firstWrite and dedupe say which memory
@@ -165,6 +170,7 @@ func (m *Machine) remove(msg *message) {
 // giveBack settles a message that nobody answered: it was not sent, or nobody
 // knows.
 func (m *Machine) giveBack(msg *message, code, reason string) {
+	m.box.blocked = m.box.blocked || msg.nacked
 	outcome := NotSent
 	if msg.written {
 		outcome = Unknown
@@ -220,8 +226,9 @@ func (m *Machine) reconcile(w wire.Welcome) {
 func (b *outbox) disconnected() {
 	b.overdue.clear()
 	b.hold.clear()
+	b.blocked = false
 	for _, msg := range b.list {
-		msg.inFlight = false
+		msg.inFlight, msg.nacked = false, false
 	}
 }
 
@@ -231,6 +238,12 @@ func (m *Machine) pump() {
 		return
 	}
 	m.box.hold.clear()
+	if m.box.blocked {
+		if m.try.phase == phaseNone && !m.bridge.on {
+			m.bridge.set(m.now, m.uniform(m.p.Base))
+		}
+		return
+	}
 	window := m.box.window
 	if m.box.solo {
 		window = 1
@@ -245,7 +258,7 @@ func (m *Machine) pump() {
 		if msg.inFlight {
 			continue
 		}
-		msg.inFlight, msg.writtenAt = true, m.now
+		msg.inFlight, msg.nacked, msg.writtenAt = true, false, m.now
 		if !msg.written {
 			msg.written, msg.firstWrite, msg.dedupe = true, m.now, m.greeting.DedupeID
 		}
@@ -320,7 +333,7 @@ func (m *Machine) nacked(f wire.Nack) {
 	switch {
 	case f.HasRetry:
 		// Not now. The server refuses what follows until this id returns.
-		msg.inFlight = false
+		msg.inFlight, msg.nacked = false, true
 		m.watchAcks()
 		wait := clampMs(max(f.Retry, 1), 0, minNackRetry)
 		if !m.box.hold.on || m.box.hold.left(m.now) < wait {

@@ -270,3 +270,23 @@ func TestASecondMessageOfTheSameIDSettlesNothing(t *testing.T) {
 		t.Errorf("%d messages are pending, want 1", got)
 	}
 }
+
+// The server holds everything back until the message returns that it refused for
+// now. When that was withdrawn, a second connection frees those behind it, and no
+// event is lost meanwhile.
+func TestAWithdrawnMessageDoesNotHoldTheOthersBack(t *testing.T) {
+	s, conn := settled(t)
+	s.do(send("a"))
+	s.do(send("b"))
+	s.frame(conn, `{"t":"nack","id":"a","code":"busy","retry":1000}`)
+	s.frame(conn, `{"t":"nack","id":"b","code":"busy","retry":1000}`)
+	s.want(reconnect.Cancel{ID: "a"}, "settle a unknown  cancelled")
+	s.wantAfter(1249 * time.Millisecond)
+	s.wantAfter(time.Millisecond, "fetch 2")
+	// A bridge that fails is tried again.
+	s.want(reconnect.URLFailed{Attempt: 2, Err: "no"}, "problem no second connection beside the first: no URL to dial: no")
+	s.wantAfter(250*time.Millisecond, "fetch 3")
+	s.want(reconnect.URLReady{Attempt: 3, URL: "ws://x"}, "dial 2")
+	s.do(reconnect.Opened{Conn: 2})
+	s.wantFrame(2, welcome, "abandon 1 1000 moved", "deliver welcome", "live", msgLine(2, "b"))
+}
