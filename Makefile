@@ -5,6 +5,7 @@ GOLANGCI_LINT_VERSION := v2.15.0
 # What a caller may set.
 ADDR     ?= 127.0.0.1:8080
 FUZZTIME ?= 20s
+SOAK     ?= 10m
 
 SHELL         := bash
 .SHELLFLAGS   := -eu -o pipefail -c
@@ -98,6 +99,10 @@ fuzz: ## fuzz each target for FUZZTIME (20s)
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
 		done; \
 	done
+
+.PHONY: soak
+soak: ## simulate clients and server, in any schedule, for SOAK (10m)
+	go test -race -timeout 0 -run '^TestAnyScheduleOfClientsAndServerIsLossless$$' ./internal/integration -soak $(SOAK)
 
 .PHONY: bench
 bench: browsers bin/wasmbrowsertest web ## the benchmarks, in Go and from server to page

@@ -1,0 +1,472 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/longwire/longwire/internal/memnet"
+	"github.com/longwire/longwire/reconnect"
+	"github.com/longwire/longwire/server"
+	"github.com/longwire/longwire/stream"
+)
+
+// simWorld is a server and some clients, all real, and what is done to them.
+type simWorld struct {
+	*ledger
+	ctx     context.Context //nolint:containedctx // that of the test
+	net     *memnet.Network
+	srv     *server.Server
+	http    *http.Server
+	clients []*simClient
+
+	url       atomic.Int32 // what the URL callbacks do
+	authorize atomic.Int32 // what Authorize says
+	forbade   bool         // it ever said no
+	tries     map[string]int
+}
+
+// message is the body of a message: what the handler is to do with it.
+type message struct {
+	Client, N int
+	Kind      string
+	body      string
+}
+
+var kinds = []string{"ok", "ok", "ok", "slow before", "slow after", "refuse", "later", "fail", "panic", "ok", "ok", "later"}
+
+func (w *simWorld) options() server.Options {
+	p := w.p
+	o := server.Options{
+		Logger:    slog.New(slog.DiscardHandler),
+		Log:       stream.Limits{Events: p.Log},
+		Spread:    p.Spread,
+		Heartbeat: p.Heartbeat,
+		Window:    p.Window,
+
+		DedupeLimit:  p.Remember,
+		DedupeWindow: p.Dedupe,
+		Authenticate: func(r *http.Request) (server.Identity, error) {
+			return server.Identity{User: r.Header.Get("User")}, nil
+		},
+		Authorize: func(ctx context.Context, _ server.Identity, _ string) error {
+			switch w.authorize.Load() {
+			case 1:
+				return &server.Refusal{Retry: 700 * time.Millisecond}
+			case 2:
+				return errors.New("forbidden, as drawn")
+			}
+			return ctx.Err()
+		},
+		OnMessage: w.onMessage,
+	}
+	if p.Snapshots != noFunction {
+		o.Snapshot = func(ctx context.Context, stream string) (server.Snapshot, error) { return w.snapshot(ctx, stream) }
+	}
+	if p.Own && p.Snapshots != noFunction {
+		o.SessionSnapshot = func(ctx context.Context, id server.Identity) (server.Snapshot, error) {
+			s, err := w.snapshot(ctx, "own/"+id.User)
+			s.HasSeq = false // it differs from session to session
+			return s, err
+		}
+	}
+	return o
+}
+
+func (w *simWorld) snapshot(ctx context.Context, key string) (server.Snapshot, error) {
+	n, seq := w.state(key)
+	s := server.Snapshot{State: strconv.AppendInt(nil, int64(n), 10), HasSeq: w.p.Snapshots != implied, Seq: seq}
+	if w.p.Snapshots == slow || w.p.Snapshots == slowAndNone {
+		if err := pause(ctx, 700*time.Millisecond); err != nil {
+			return s, err
+		}
+	}
+	switch {
+	case w.p.Snapshots == slowAndNone:
+		return s, server.ErrNoSnapshot
+	case w.p.Snapshots == failing, w.p.Snapshots == sometimes && n%2 == 1:
+		return s, errors.New("failing, as drawn")
+	}
+	return s, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *simWorld) onMessage(ctx context.Context, m server.Message) (json.RawMessage, error) {
+	msg := message{body: string(m.Body)}
+	if err := json.Unmarshal(m.Body, &msg); err != nil {
+		w.fail("message %s: %v", m.Body, err)
+	}
+	switch msg.Kind {
+	case "slow before":
+		if err := pause(ctx, 3*time.Second); err != nil {
+			return nil, err
+		}
+	case "refuse":
+		return nil, &server.Refusal{Code: "no"}
+	case "fail":
+		return nil, errors.New("as drawn")
+	case "later":
+		w.mu.Lock()
+		w.tries[msg.body]++
+		again := w.tries[msg.body] < 3
+		w.mu.Unlock()
+		if again {
+			return nil, &server.Refusal{Retry: 400 * time.Millisecond}
+		}
+	}
+	w.effect(msg)
+	switch msg.Kind {
+	case "slow after":
+		_ = pause(ctx, 3*time.Second)
+	case "panic":
+		panic("as drawn")
+	}
+	return m.Body, nil
+}
+
+// serve starts a server that knows nothing of the one before.
+func (w *simWorld) serve() {
+	srv, err := server.New(w.options())
+	if err != nil {
+		w.fail("server: %v", err)
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/ws", srv)
+	mux.Handle("/probe", srv.Probe())
+	w.mu.Lock()
+	w.life++
+	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	w.srv, w.http = srv, &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: quiet}
+	w.mu.Unlock()
+	go w.http.Serve(w.net.Listener()) //nolint:errcheck // ends with ErrServerClosed
+}
+
+func (w *simWorld) shutDown() {
+	begun := time.Now()
+	if n := w.srv.Stats().Malformed; n != 0 {
+		w.fail("%d malformed frames", n)
+	}
+	_ = w.http.Close()
+	_ = w.srv.Close()
+	if took := time.Since(begun); took > 10*time.Second {
+		w.fail("Close took %v", took)
+	}
+}
+
+// simClient is a client with the application around it.
+type simClient struct {
+	w      *simWorld
+	n      int
+	user   string
+	client *reconnect.Client
+	cancel context.CancelFunc
+	done   chan struct{}
+	delay  atomic.Int64 // of the handlers of events
+	sends  int
+	follow map[string]*follower // by stream
+	made   int                  // followers so far
+}
+
+func (w *simWorld) addClient(n int, user string) {
+	c := &simClient{w: w, n: n, user: user, follow: make(map[string]*follower)}
+	rng := mathrand.New(mathrand.NewPCG(w.p.Seed, uint64(n)))
+	client, err := reconnect.NewClient(reconnect.Options{
+		URL: func(ctx context.Context) (string, error) {
+			switch w.url.Load() {
+			case 1:
+				return "", errors.New("no URL, as drawn")
+			case 2:
+				return "ws://server/ws", pause(ctx, 3*time.Second)
+			case 3:
+				return "ws://server/ws", pause(ctx, time.Minute)
+			}
+			return "ws://server/ws", nil
+		},
+		Header: func(context.Context) (http.Header, error) { return http.Header{"User": {user}}, nil },
+		Probe:  "http://server/probe",
+		HTTPClient: &http.Client{Transport: &http.Transport{
+			DialContext: w.net.DialContext, DisableKeepAlives: true,
+		}},
+		Policy:    reconnect.Policy{Rand: rng.Float64},
+		OnState:   c.state,
+		OnProblem: func(text string) { w.fail("client %d: problem %s", n, text) },
+	})
+	if err != nil {
+		w.fail("client: %v", err)
+		return
+	}
+	c.client = client
+	w.clients = append(w.clients, c)
+	c.run()
+}
+
+func (c *simClient) state(s reconnect.Status) {
+	c.w.note("client %d: %v %s %s", c.n, s.State, s.Cause, s.Reason)
+	// Nobody else has the session, so nothing but a late frame could fence it.
+	if strings.Contains(s.Reason, "4409: gen=") {
+		c.w.fail("client %d: fenced by itself: %s", c.n, s.Reason)
+	}
+}
+
+// run keeps the client running, as an application does that starts afresh after an
+// end.
+func (c *simClient) run() {
+	ctx, cancel := context.WithCancel(c.w.ctx)
+	done := make(chan struct{})
+	c.cancel, c.done = cancel, done
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			err := c.client.Run(ctx)
+			end, ok := errors.AsType[*reconnect.EndError](err)
+			if ok && end.Cause != reconnect.CauseUnauthorized || !ok && ctx.Err() == nil {
+				c.w.fail("client %d: Run: %v", c.n, err)
+			}
+			_ = pause(ctx, time.Second)
+		}
+	}()
+}
+
+func (c *simClient) stop() {
+	c.cancel()
+	<-c.done
+}
+
+// slow makes the handler of an event as slow as was drawn.
+func (c *simClient) slow() { time.Sleep(time.Duration(c.delay.Load())) }
+
+func (c *simClient) subscribe(name string, from *reconnect.Position) {
+	if c.follow[name] != nil {
+		return
+	}
+	key := name
+	if name == "" {
+		key = "own/" + c.user
+	}
+	c.made++
+	f := &follower{l: c.w.ledger, c: c, key: key, own: name == "", name: fmt.Sprintf("client %d, %s, %d", c.n, key, c.made), state: -1}
+	c.w.mu.Lock()
+	f.before = len(c.w.log(key).entries)
+	if from != nil {
+		f.known, f.epoch, f.pos = true, from.Epoch, from.Seq
+	}
+	c.w.mu.Unlock()
+	c.w.note("%s: subscribe from %+v", f.name, from)
+	sub, err := c.client.Subscribe(name, from, f.handler())
+	if err != nil {
+		c.w.fail("%s: %v", f.name, err)
+		return
+	}
+	c.w.mu.Lock()
+	f.sub = sub
+	c.w.mu.Unlock()
+	c.follow[name] = f
+}
+
+// unsubscribe returns where the subscription stood.
+func (c *simClient) unsubscribe(name string) *reconnect.Position {
+	f := c.follow[name]
+	if f == nil {
+		return nil
+	}
+	delete(c.follow, name)
+	f.sub.Unsubscribe()
+	at, has := f.sub.Position()
+	c.w.note("%s: unsubscribed at %+v %v", f.name, at, has)
+	c.w.mu.Lock()
+	f.gone = time.Now()
+	c.w.mu.Unlock()
+	if !has {
+		return nil
+	}
+	return &at
+}
+
+func (c *simClient) send(kind string, limit time.Duration) {
+	c.sends++
+	s := &sent{client: c.n, n: c.sends, body: fmt.Sprintf(`{"Client":%d,"N":%d,"Kind":%q}`, c.n, c.sends, kind)}
+	c.w.mu.Lock()
+	c.w.sends = append(c.w.sends, s)
+	c.w.noteLocked("send %s within %v", s.body, limit)
+	c.w.mu.Unlock()
+	go func() {
+		ctx := c.w.ctx
+		if limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
+		result, err := c.client.Send(ctx, json.RawMessage(s.body))
+		c.w.answered(s, result, err)
+	}()
+	synctest.Wait() // the next one comes after it
+}
+
+// simulate runs the plan. It is called in a bubble.
+func simulate(t *testing.T, p plan) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := &simWorld{ledger: newLedger(p), ctx: ctx, net: memnet.Listen(), tries: make(map[string]int)}
+	w.serve()
+	for n, user := range p.Users {
+		w.addClient(n, user)
+	}
+	for _, c := range w.clients {
+		c.subscribe("a", nil)
+	}
+	for _, s := range p.Steps {
+		if w.failed() {
+			break
+		}
+		w.note("-- %+v", s)
+		w.step(s)
+		w.fenced()
+	}
+	w.rest()
+	for _, c := range w.clients {
+		c.stop()
+	}
+	if !w.failed() {
+		w.settled()
+	}
+	cancel()
+	w.idle()
+	w.shutDown()
+	return w.err()
+}
+
+// fenced judges that a connection is closed once a newer one has its session: a
+// goodbye later, even if it cannot be reached.
+func (w *simWorld) fenced() {
+	for _, c := range w.clients {
+		if s := c.client.Status(); s.State != reconnect.Live || time.Since(s.Since) < 10*time.Second {
+			return
+		}
+	}
+	if n := w.srv.Stats().Connections; n > len(w.clients) {
+		w.fail("%d connections of %d clients, all live", n, len(w.clients))
+	}
+}
+
+// rest takes every hindrance away and waits until all is quiet.
+func (w *simWorld) rest() {
+	w.note("-- nothing is in the way any more")
+	w.net.Refuse(false)
+	w.net.Mute(false, false)
+	w.net.Delay(0, 0)
+	w.url.Store(0)
+	w.authorize.Store(0)
+	for _, c := range w.clients {
+		c.delay.Store(0)
+	}
+	if w.forbade {
+		w.net.Cut() // what was refused is asked for again with the next connection
+	}
+	w.await("live", 3*time.Minute, w.quiet)
+	for _, key := range []string{"a", "b", "c"} {
+		w.publishOn(key)
+	}
+	for _, user := range w.p.Users {
+		w.publishTo(user)
+	}
+	w.await("at the head", 3*time.Minute, func() bool {
+		return w.quiet() && !slices.ContainsFunc(w.followers(), func(f *follower) bool { return !f.atHead() })
+	})
+	w.await("settled", 6*time.Minute, w.allAnswered)
+	if w.isHeld() {
+		// A message that was refused for now and then withdrawn holds up those
+		// behind it until the connection ends, or for five minutes.
+		w.net.Cut()
+		w.await("live", 3*time.Minute, w.quiet)
+	}
+	for _, c := range w.clients {
+		c.send("ok", 0)
+	}
+	w.await("in touch", time.Minute, w.allAnswered)
+}
+
+func (w *simWorld) allAnswered() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !slices.ContainsFunc(w.sends, func(s *sent) bool { return s.answers == 0 })
+}
+
+func (w *simWorld) followers() []*follower {
+	var all []*follower
+	for _, c := range w.clients {
+		for _, f := range c.follow {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// quiet reports whether every client is live, with one connection each, and follows
+// what it is to follow.
+func (w *simWorld) quiet() bool {
+	for _, c := range w.clients {
+		s := c.client.Status()
+		if s.State != reconnect.Live || len(s.Streams) != len(c.follow) {
+			return false
+		}
+		for _, st := range s.Streams {
+			if st.State != reconnect.Following {
+				return false
+			}
+		}
+	}
+	n, s := len(w.clients), w.srv.Stats()
+	return s.Connections == n && s.Live == n && w.net.Count() == n
+}
+
+// await lets virtual time pass until done.
+func (w *simWorld) await(what string, limit time.Duration, done func() bool) {
+	for begun := time.Now(); !w.failed(); time.Sleep(500 * time.Millisecond) {
+		synctest.Wait()
+		if done() {
+			w.note("-- %s after %v", what, time.Since(begun))
+			return
+		}
+		if time.Since(begun) > limit {
+			for _, c := range w.clients {
+				w.note("client %d: %+v", c.n, c.client.Status())
+			}
+			w.note("%+v, %d connections", w.srv.Stats(), w.net.Count())
+			w.fail("not %s within %v", what, limit)
+		}
+	}
+}
+
+// idle waits until the server has forgotten everybody.
+func (w *simWorld) idle() {
+	if w.failed() {
+		return
+	}
+	time.Sleep(25 * time.Minute)
+	synctest.Wait()
+	s := w.srv.Stats()
+	if s.Connections != 0 || s.Sessions != 0 || s.Live != 0 || s.Streams != 0 || w.net.Count() != 0 {
+		w.fail("after everybody left: %+v, %d connections", s, w.net.Count())
+	}
+}
