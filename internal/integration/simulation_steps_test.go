@@ -91,6 +91,18 @@ func (w *simWorld) hinder(s simStep, d time.Duration, c *simClient) {
 	switch s.Do {
 	case "cut":
 		w.net.Cut()
+	case "flap":
+		for range 1 + s.M%4 {
+			w.net.Cut()
+			time.Sleep(pick(durations[:6], s.N))
+		}
+	case "roam": // to another network: the old connections hear nothing any more
+		for _, l := range w.net.Links() {
+			l.Mute(true, true)
+		}
+		for _, c := range w.clients {
+			c.client.Notify(reconnect.Online)
+		}
 	case "cut one":
 		w.one(s.N, (*memnet.Link).Cut)
 	case "refuse":

@@ -52,7 +52,7 @@ var verbs = []string{
 	"publish", "publish", "publish", "publish", "publish", "burst", "publish own", "publish own",
 	"send", "send", "send", "send", "send with deadline", "send with deadline",
 	"settle", "settle", "time", "time", "time", "time", "time", "time",
-	"cut", "cut one", "cut one", "refuse", "mute", "mute one", "mute one", "delay", "delay one",
+	"cut", "cut one", "cut one", "refuse", "mute", "mute one", "mute one", "delay", "delay one", "roam", "roam", "flap", "flap",
 	"disconnect", "disconnect", "crash", "close", "slow handlers",
 	"subscribe", "subscribe", "unsubscribe", "resubscribe", "resubscribe", "resubscribe from",
 	"kick", "kick", "now", "url", "authorize", "rerun",
