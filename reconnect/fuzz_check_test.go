@@ -38,14 +38,19 @@ func (d *fuzzDriver) receive(id uint64, text string, binary bool) {
 		if !s.opened {
 			return // nothing arrives before the socket is open
 		}
-		s.drained = s.drained || len(text) > 0 && containsDrain(text)
+		s.bridged = s.bridged || mayBridge(text)
 	}
 	d.about(id, reconnect.Received{Conn: id, Data: []byte(text), Binary: binary})
 }
 
-func containsDrain(text string) bool {
+// mayBridge reports whether a message is a reason for a second connection: the node
+// goes away, or holds everything up for a message that may be withdrawn.
+func mayBridge(text string) bool {
 	frames, _ := wire.Decode([]byte(text))
-	return slices.ContainsFunc(frames, func(f wire.Frame) bool { return f.Type() == "drain" })
+	return slices.ContainsFunc(frames, func(f wire.Frame) bool {
+		nack, ok := f.(wire.Nack)
+		return f.Type() == "drain" || ok && nack.HasRetry
+	})
 }
 
 func (d *fuzzDriver) pass(by time.Duration) {
@@ -186,7 +191,7 @@ func (d *fuzzDriver) dial(ev reconnect.Event, a reconnect.Dial) {
 		d.fail("after %#v: %#v: not with a fresh URL", ev, a)
 	}
 	for id, s := range d.sockets {
-		if !s.welcomed || !s.drained {
+		if !s.welcomed || !s.bridged {
 			d.fail("%#v while there is socket %d: %+v", a, id, *s)
 		}
 	}

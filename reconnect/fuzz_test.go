@@ -55,7 +55,7 @@ type fuzzDriver struct {
 	streams map[string]*wire.Want   // where the application stands
 }
 
-type fuzzSocket struct{ opened, resumed, welcomed, drained bool }
+type fuzzSocket struct{ opened, resumed, welcomed, bridged bool }
 
 type fuzzMessage struct{ written bool }
 
