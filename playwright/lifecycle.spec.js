@@ -152,7 +152,7 @@ test('the browser going offline and online again cuts a long wait short', async 
   // Random numbers at their upper end make each wait as long as it can be.
   await page.evaluate(() => {
     crypto.getRandomValues = (array) => {
-      new Uint8Array(/** @type {any} */ (array).buffer).fill(0xff);
+      if (array) new Uint8Array(array.buffer, array.byteOffset, array.byteLength).fill(0xff);
       return array;
     };
     window.client.close();

@@ -2,6 +2,7 @@ package reconnect_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/longwire/longwire/reconnect"
 	"github.com/longwire/longwire/wire"
@@ -41,4 +42,27 @@ func TestARelayHandsOnEverything(t *testing.T) {
 	if write := string(s.last[0].(reconnect.Write).Data); write[:len(want)] != want {
 		t.Errorf("got %s\nwant %s…", write, want)
 	}
+}
+
+// Tabs ask for what a hole has swallowed. A server that sends nothing but holes
+// must not be asked in a hot loop, and tabs that ask together must all be heard.
+func TestARelayPassesRepeatedRequestsOnSlowly(t *testing.T) {
+	s := newScript(t, reconnect.Policy{Relay: true})
+	five := wire.Want{Has: true, After: 5, Epoch: "e"}
+	s.do(reconnect.Positions{Streams: map[string]wire.Want{"a": five}})
+	conn := s.live(welcomeWith(`{"a":{"seq":9,"epoch":"e","first":0,"resync":false}}`))
+	sub := `write 1 {"t":"sub","stream":"a","after":5,"epoch":"e"}`
+	for range 3 {
+		s.want(reconnect.Subscribe{Stream: "a", From: five}, sub, "live")
+	}
+	s.want(reconnect.Subscribe{Stream: "a", From: five}, "live")
+	s.wantFrame(conn, `{"t":"event","seq":9,"stream":"a","data":9}`, "deliver a 9=9")
+	s.wantAfter(999 * time.Millisecond)
+	s.wantAfter(time.Millisecond, sub)
+	s.want(reconnect.Subscribe{Stream: "a", From: five}, "live")
+	s.wantAfter(time.Second, sub)
+
+	// Another position is another request.
+	six := wire.Want{Has: true, After: 6, Epoch: "e"}
+	s.want(reconnect.Subscribe{Stream: "a", From: six}, `write 1 {"t":"sub","stream":"a","after":6,"epoch":"e"}`, "live")
 }

@@ -23,8 +23,12 @@ type follow struct {
 const minAskAgain = 100 * time.Millisecond
 
 // maxHoles bounds how often a stream is asked for again on one connection
-// without any progress in between.
-const maxHoles = 3
+// without any progress in between. Then a relay, whose tabs may ask together,
+// passes on one request each repeatWait; others give the connection up.
+const (
+	maxHoles   = 3
+	repeatWait = time.Second
+)
 
 func (f *follow) disconnected() {
 	f.busy.clear()
@@ -64,9 +68,25 @@ func (m *Machine) subscribe(stream string, from wire.Want) {
 	// A relay passes each request on: the server's cursor goes back for whoever
 	// is behind, never forward.
 	m.changed = true
-	if m.conn != 0 {
-		m.sub(stream, from)
+	if m.conn == 0 {
+		return
 	}
+	if f := m.streams[stream]; m.p.Relay && f.repeats(from) {
+		f.busy.set(m.now, repeatWait)
+		return
+	}
+	m.sub(stream, from)
+}
+
+// repeats reports whether the same position is asked for over and over on one
+// connection: what the server sends from there brings nobody forward.
+func (f *follow) repeats(from wire.Want) bool {
+	if f.asked != from {
+		f.holes = 0
+		return false
+	}
+	f.holes++
+	return f.holes > maxHoles
 }
 
 func (m *Machine) unsubscribe(stream string) {
@@ -223,7 +243,12 @@ func (m *Machine) answer(name string, f *follow, a wire.Answer) {
 // askBusy asks again for streams that were busy.
 func (m *Machine) askBusy() {
 	for name, f := range m.streams {
-		if f.busy.due(m.now) {
+		if !f.busy.due(m.now) {
+			continue
+		}
+		if m.p.Relay {
+			m.sub(name, f.asked) // its own position is the server's cursor
+		} else {
 			m.sub(name, f.pos)
 		}
 	}
