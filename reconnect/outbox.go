@@ -19,8 +19,11 @@ type outbox struct {
 	// blocked: the server refuses everything until a message returns that was
 	// withdrawn. Another connection is free of that.
 	blocked bool
-	hold    deadline // after a nack with retry
-	first   deadline // the first expiry
+	// withdrawn: in flight on this connection when they were withdrawn. The server
+	// may refuse one of them for now, and then waits for it.
+	withdrawn map[string]struct{}
+	hold      deadline // after a nack with retry
+	first     deadline // the first expiry
 }
 
 type message struct {
@@ -171,6 +174,12 @@ func (m *Machine) remove(msg *message) {
 // knows.
 func (m *Machine) giveBack(msg *message, code, reason string) {
 	m.box.blocked = m.box.blocked || msg.nacked
+	if msg.inFlight && len(m.box.withdrawn) < m.p.MaxPending {
+		if m.box.withdrawn == nil {
+			m.box.withdrawn = make(map[string]struct{})
+		}
+		m.box.withdrawn[msg.id] = struct{}{}
+	}
 	outcome := NotSent
 	if msg.written {
 		outcome = Unknown
@@ -226,7 +235,7 @@ func (m *Machine) reconcile(w wire.Welcome) {
 func (b *outbox) disconnected() {
 	b.overdue.clear()
 	b.hold.clear()
-	b.blocked = false
+	b.blocked, b.withdrawn = false, nil
 	for _, msg := range b.list {
 		msg.inFlight, msg.nacked = false, false
 	}
@@ -319,6 +328,7 @@ func (m *Machine) Pending() []PendingMessage {
 }
 
 func (m *Machine) acked(f wire.Ack) {
+	delete(m.box.withdrawn, f.ID)
 	if msg := m.box.byID[f.ID]; msg != nil {
 		m.remove(msg)
 		m.do(Settle{ID: f.ID, Outcome: Accepted, Result: f.Result})
@@ -328,6 +338,9 @@ func (m *Machine) acked(f wire.Ack) {
 func (m *Machine) nacked(f wire.Nack) {
 	msg := m.box.byID[f.ID]
 	if msg == nil {
+		_, waits := m.box.withdrawn[f.ID]
+		m.box.blocked = m.box.blocked || waits && f.HasRetry
+		delete(m.box.withdrawn, f.ID)
 		return
 	}
 	switch {

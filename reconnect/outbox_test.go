@@ -290,3 +290,16 @@ func TestAWithdrawnMessageDoesNotHoldTheOthersBack(t *testing.T) {
 	s.do(reconnect.Opened{Conn: 2})
 	s.wantFrame(2, welcome, "abandon 1 1000 moved", "deliver welcome", "live", msgLine(2, "b"))
 }
+
+// The nack may still be under way when the message is withdrawn.
+func TestAMessageRefusedForNowAfterItWasWithdrawnDoesNotHoldTheOthersBack(t *testing.T) {
+	s, conn := settled(t)
+	s.do(send("a"))
+	s.do(send("b"))
+	s.want(reconnect.Cancel{ID: "a"}, "settle a unknown  cancelled")
+	s.wantFrame(conn, `{"t":"nack","id":"never sent","code":"busy","retry":1000}`)
+	s.frame(conn, `{"t":"nack","id":"a","code":"busy","retry":1000}`)
+	s.frame(conn, `{"t":"nack","id":"b","code":"busy","retry":1000}`)
+	s.wantAfter(249 * time.Millisecond)
+	s.wantAfter(time.Millisecond, "fetch 2")
+}
