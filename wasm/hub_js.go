@@ -79,6 +79,7 @@ func (h *hub) take() (mail []func(), closed bool) {
 func (h *hub) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	var rings time.Time // when the timer goes off; zero: nobody waits for it
 	for {
 		// What has arrived speaks before the clock does.
 		mail, closed := h.take()
@@ -91,14 +92,17 @@ func (h *hub) run() {
 		if len(mail) > 0 {
 			continue
 		}
-		if wait, ok := h.m.Next(time.Now()); ok {
+		// A timer that goes off too early does no harm, while to put one off with
+		// each message costs two calls into JavaScript.
+		now := time.Now()
+		if wait, ok := h.m.Next(now); ok && (rings.IsZero() || now.Add(wait).Before(rings)) {
+			rings = now.Add(wait)
 			timer.Reset(wait)
-		} else {
-			timer.Stop()
 		}
 		select {
 		case <-h.wake:
 		case <-timer.C:
+			rings = time.Time{}
 			h.watchUplink()
 			h.tell(reconnect.Tick{})
 		}

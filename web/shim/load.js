@@ -1,0 +1,73 @@
+// @ts-check
+// Loads the hub: once per page, whatever the number of connections.
+
+import { LongwireError, textOf } from './errors.js';
+
+/** @typedef {{ version: string, wasm: string, exec: string, base: string }} Build URLs are relative to base */
+/** @typedef {{ version: string, open(options: object, deliver: (text: string) => void): Hub | string, ended: Promise<void> }} HubModule */
+/** @typedef {{ frame(text: string): void, close(): void }} Hub */
+
+/** @type {Promise<HubModule> | undefined} */
+let loading;
+
+/**
+ * @param {Build} build
+ * @returns {Promise<HubModule>}
+ */
+export const load = (build) => {
+  loading ??= start(build).catch((cause) => {
+    unload(); // so that the next call tries again
+    throw new LongwireError('load failed', `the wasm cannot be loaded: ${textOf(cause)}`, {
+      cause,
+    });
+  });
+  return loading;
+};
+
+/** Forgets a hub that has died. */
+export const unload = () => {
+  loading = undefined;
+};
+
+/**
+ * @param {Build} build
+ * @returns {Promise<HubModule>}
+ */
+const start = async ({ version, wasm, exec, base }) => {
+  const url = new URL(wasm, base).href;
+  const [response] = await Promise.all([fetch(url), script(new URL(exec, base).href)]);
+  if (!response.ok) throw new Error(`${url} was answered with ${response.status}`);
+  const page = /** @type {any} */ (globalThis);
+  const go = new page.Go();
+  // Streaming compiles during the download, but insists on the right type.
+  const streams = response.headers.get('Content-Type')?.startsWith('application/wasm');
+  const { instance } = streams
+    ? await WebAssembly.instantiateStreaming(response, go.importObject)
+    : await WebAssembly.instantiate(await response.arrayBuffer(), go.importObject);
+  /** @type {HubModule | undefined} */
+  let hub;
+  page.longwireReady = (/** @type {HubModule} */ exports) => {
+    hub = exports;
+  };
+  // Calls longwireReady before it returns; rejects when this is not a Go program.
+  const ended = go.run(instance).catch(() => {});
+  delete page.longwireReady;
+  if (!hub) throw new Error(`${url} is not a Longwire hub`);
+  if (hub.version !== version) {
+    throw new Error(
+      `the shim is version ${version}, the wasm ${hub.version}: deploy both together`,
+    );
+  }
+  return { ...hub, ended };
+};
+
+/** @param {string} src */
+const script = (src) => {
+  const element = document.createElement('script');
+  return new Promise((resolve, reject) => {
+    element.onload = resolve;
+    element.onerror = () => reject(new Error(`${src} did not load`));
+    element.src = src;
+    document.head.append(element);
+  }).finally(() => element.remove());
+};

@@ -1,0 +1,137 @@
+// @ts-check
+// One stream of a page: the rules for its position.
+
+import { LongwireError, textOf } from './errors.js';
+
+/** @import * as Types from '../types.d.ts' */
+/** @import { Connection } from './connection.js' */
+/** @typedef {{ seq: number, epoch: string }} Position */
+/** @typedef {Types.StreamStatus['state']} Mode */
+/** @typedef {Record<string, any> & { t: string }} Frame */
+
+export class Stream {
+  /** @type {Mode} */ mode = 'asking';
+  /** @type {Position | null} */ pos;
+  error = '';
+  /** @type {Position | null} */ #asked = null;
+  #lost = false; // a resync was told, and what follows is not here yet
+
+  /**
+   * @param {Connection} tab
+   * @param {string} name
+   * @param {Types.Handlers} handlers
+   * @param {Position | null} from
+   */
+  constructor(tab, name, handlers, from) {
+    this.tab = tab;
+    this.name = name;
+    this.handlers = handlers;
+    this.pos = from;
+  }
+
+  /** What a resume or a sub says of this stream. */
+  want() {
+    // Beside a connection that drains, events may move the position on until the
+    // answer comes: that is judged by what was asked.
+    this.#asked = this.pos && { ...this.pos };
+    return this.pos ? { after: this.pos.seq, epoch: this.pos.epoch } : {};
+  }
+
+  ask() {
+    this.mode = 'asking';
+    this.tab.post({ t: 'sub', stream: this.name || undefined, ...this.want() });
+  }
+
+  /** @param {keyof Types.Handlers} what @param {...any} args */
+  #call(what, ...args) {
+    try {
+      /** @type {any} */ (this.handlers)[what]?.(...args);
+    } catch (cause) {
+      this.tab.problem(
+        'handler',
+        `the ${what} handler of stream "${this.name}" threw: ${textOf(cause)}`,
+        cause,
+      );
+    }
+  }
+
+  /** @param {Frame} a what a welcome or a subbed says */
+  answer(a) {
+    if (a.error) {
+      if (a.error === 'busy') return; // the hub asks again
+      this.mode = 'refused';
+      this.error = a.error;
+      this.#call(
+        'error',
+        new LongwireError(a.error, `stream "${this.name}" is refused: ${a.error}`),
+      );
+    } else if (a.resync) {
+      this.#lost ||= this.pos !== null;
+      this.pos = null;
+      this.mode = 'resyncing';
+    } else if (!this.pos || !this.#asked) {
+      this.pos ??= { seq: a.seq, epoch: a.epoch };
+      this.mode = 'following';
+    } else if (
+      this.#asked.epoch === a.epoch &&
+      a.first <= this.#asked.seq &&
+      this.#asked.seq <= a.seq
+    ) {
+      this.mode = 'following';
+      const missed = Math.max(0, a.seq - this.pos.seq);
+      this.tab.count('resumed');
+      this.tab.count('replayed', missed);
+      this.#call('resumed', { stream: this.name, missed });
+    } else {
+      this.gap({ seq: a.seq, epoch: a.epoch, reason: 'not covered' });
+    }
+  }
+
+  /** @param {number} from @param {unknown[]} data */
+  events(from, data) {
+    for (let i = 0; i < data.length; i++) {
+      // A handler may have unsubscribed, or a hole may have been found.
+      if (this.mode !== 'following' || !this.pos) return;
+      const seq = from + i;
+      if (seq <= this.pos.seq) {
+        this.tab.count('duplicates');
+        continue;
+      }
+      if (seq > this.pos.seq + 1) {
+        this.tab.problem(
+          'hole',
+          `stream "${this.name}": got ${seq} instead of ${this.pos.seq + 1}`,
+        );
+        this.ask();
+        return;
+      }
+      this.#call('event', data[i], { stream: this.name, seq, epoch: this.pos.epoch });
+      this.pos.seq = seq;
+      this.tab.count('delivered');
+    }
+  }
+
+  /** @param {Frame} f */
+  snapshot(f) {
+    if (this.mode !== 'resyncing') return; // meant for somebody else
+    if (this.#lost) this.#said({ snapshot: true, reason: 'no longer there' });
+    this.pos = { seq: f.seq, epoch: f.epoch };
+    this.mode = 'following';
+    this.tab.count('snapshots');
+    this.#call('snapshot', f.state, { stream: this.name, ...this.pos });
+  }
+
+  /** @param {{ snapshot?: boolean, reason?: string }} gap */
+  #said({ snapshot, reason }) {
+    this.#lost = false;
+    this.tab.count('gaps');
+    this.#call('gap', { stream: this.name, snapshot: !!snapshot, reason: reason ?? '' });
+  }
+
+  /** @param {Record<string, any>} f a reset */
+  gap(f) {
+    this.pos = f.snapshot ? null : { seq: f.seq, epoch: f.epoch };
+    this.mode = f.snapshot ? 'resyncing' : 'following';
+    this.#said(f);
+  }
+}
