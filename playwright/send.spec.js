@@ -124,13 +124,16 @@ test('a message that the server cannot take now is sent again, and those after i
 }) => {
   await openLive(page, []);
   await page.evaluate(() => {
-    void window.say('busy', { refuse: { code: 'busy', reason: 'later', retryMs: 100 } });
+    const abort = new AbortController();
+    const busy = { refuse: { code: 'busy', reason: 'later', retryMs: 100 } };
+    void window.say('busy', busy, { signal: abort.signal });
     void window.say('after', { echo: 1 });
+    Object.assign(window, { abort });
   });
   await expect.poll(async () => Math.max(...(await effects(server)))).toBeGreaterThan(2);
   expect(await effects(server)).toHaveLength(1);
-  await expectStatus(page, { pending: 2 });
-  await expectLog(page, ['live']);
+  await page.evaluate(() => /** @type {any} */ (window).abort.abort());
+  await expectLog(page, ['live', 'busy cancelled unknown', 'after acked 1']);
 });
 
 test('a message is withdrawn by its signal, and it is said whether it may have gone', async ({
