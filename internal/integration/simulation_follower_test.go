@@ -82,7 +82,7 @@ func (f *follower) event(e reconnect.EventInfo) {
 		f.wrong("event %d is %s, which was published as %d", e.Seq, e.Data, seq)
 	case f.known && (f.pos+1 != e.Seq || has && f.epoch != at.Epoch):
 		f.wrong("event %d of %s", e.Seq, at.Epoch)
-	case !f.known && n <= f.before:
+	case !f.known && n <= f.before && !f.own: // that one goes on from the welcome
 		f.wrong("event %s, of before it was subscribed to", e.Data)
 	case n <= f.last && f.state < 0:
 		f.wrong("event %s once more", e.Data)

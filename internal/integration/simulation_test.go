@@ -76,7 +76,7 @@ func drawPlan(t *rapid.T) plan {
 		Snapshots: rapid.SampledFrom([]snapshotMode{noFunction, positioned, implied, slow, failing, slowAndNone, sometimes}).Draw(t, "snapshots"),
 		Own:       rapid.Bool().Draw(t, "own"),
 		Spread:    rapid.SampledFrom([]time.Duration{10 * time.Millisecond, time.Second, 8 * time.Second}).Draw(t, "spread"),
-		Heartbeat: rapid.SampledFrom([]time.Duration{time.Second, 15 * time.Second}).Draw(t, "heartbeat"),
+		Heartbeat: rapid.SampledFrom([]time.Duration{time.Second, 15 * time.Second, time.Minute}).Draw(t, "heartbeat"),
 		Window:    rapid.SampledFrom([]int{1, 2, 32}).Draw(t, "window"),
 		Remember:  memory.Remember,
 		Dedupe:    memory.Dedupe,

@@ -204,20 +204,31 @@ func simulate(t *testing.T, p plan) error {
 	return w.err()
 }
 
-// fenced judges that a connection is closed once a newer one has its session: a
-// goodbye later, even if it cannot be reached.
+// fenced judges that a connection is closed once a newer one has its session, soon
+// and even if it cannot be reached. One whose client never heard its welcome has a
+// session of its own, and lives until it is found to be silent.
 func (w *simWorld) fenced() {
+	if w.zombies() == 0 {
+		return
+	}
+	synctest.Wait() // one may be closing at this moment
+	if n := w.zombies(); n > 0 {
+		w.fail("%d connections have lost their session to another, and live on", n)
+	}
+}
+
+// zombies counts such connections when all is so quiet that there can be none.
+func (w *simWorld) zombies() int {
 	if w.isHeld() {
-		return // there may be a second one for a while
+		return 0 // there may be a second connection for a while
 	}
 	for _, c := range w.clients {
-		if s := c.client.Status(); s.State != reconnect.Live || time.Since(s.Since) < 10*time.Second {
-			return
+		if s := c.client.Status(); s.State != reconnect.Live || time.Since(s.Since) < 25*time.Second {
+			return 0
 		}
 	}
-	if n := w.srv.Stats().Connections; n > len(w.clients) {
-		w.fail("%d connections of %d clients, all live", n, len(w.clients))
-	}
+	s := w.srv.Stats()
+	return s.Connections - s.Live
 }
 
 // rest takes every hindrance away and waits until all is quiet.
@@ -235,15 +246,20 @@ func (w *simWorld) rest() {
 		w.net.Cut() // what was refused is asked for again with the next connection
 	}
 	w.await("live", 3*time.Minute, w.quiet)
-	for _, key := range []string{"a", "b", "c"} {
-		w.publishOn(key)
+	// A late loss can end in a gap that leads beyond the last event, where the
+	// ledger cannot tell: then there is another event.
+	for round := 1; round <= 3 && !w.failed(); round++ {
+		for _, key := range streams {
+			w.publishOn(key)
+		}
+		for _, user := range w.p.Users {
+			w.publishTo(user)
+		}
+		if w.within(time.Minute, w.atHead) {
+			break
+		}
 	}
-	for _, user := range w.p.Users {
-		w.publishTo(user)
-	}
-	w.await("at the head", 3*time.Minute, func() bool {
-		return w.quiet() && !slices.ContainsFunc(w.followers(), func(f *follower) bool { return !f.atHead() })
-	})
+	w.await("at the head", 0, w.atHead)
 	w.await("settled", 6*time.Minute, w.allAnswered)
 	for _, c := range w.clients {
 		c.send("ok", 0)
@@ -255,6 +271,10 @@ func (w *simWorld) allAnswered() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !slices.ContainsFunc(w.sends, func(s *sent) bool { return s.answers == 0 })
+}
+
+func (w *simWorld) atHead() bool {
+	return w.quiet() && !slices.ContainsFunc(w.followers(), func(f *follower) bool { return !f.atHead() })
 }
 
 func (w *simWorld) followers() []*follower {
@@ -285,22 +305,27 @@ func (w *simWorld) quiet() bool {
 	return s.Connections == n && s.Live == n && w.net.Count() == n
 }
 
-// await lets virtual time pass until done.
-func (w *simWorld) await(what string, limit time.Duration, done func() bool) {
-	for begun := time.Now(); !w.failed(); time.Sleep(500 * time.Millisecond) {
+// within lets virtual time pass until done, and reports whether it came to that.
+func (w *simWorld) within(limit time.Duration, done func() bool) bool {
+	for begun := time.Now(); ; time.Sleep(500 * time.Millisecond) {
 		synctest.Wait()
-		if done() {
-			w.note("-- %s after %v", what, time.Since(begun))
-			return
-		}
-		if time.Since(begun) > limit {
-			for _, c := range w.clients {
-				w.note("client %d: %+v", c.n, c.client.Status())
-			}
-			w.note("%+v, %d connections", w.srv.Stats(), w.net.Count())
-			w.fail("not %s within %v", what, limit)
+		if ok := done(); ok || w.failed() || time.Since(begun) > limit {
+			return ok
 		}
 	}
+}
+
+// await fails when it does not come to that.
+func (w *simWorld) await(what string, limit time.Duration, done func() bool) {
+	if w.within(limit, done) {
+		w.note("-- %s", what)
+		return
+	}
+	for _, c := range w.clients {
+		w.note("client %d: %+v", c.n, c.client.Status())
+	}
+	w.note("%+v, %d connections", w.srv.Stats(), w.net.Count())
+	w.fail("not %s within %v", what, limit)
 }
 
 // idle waits until the server has forgotten everybody.

@@ -91,7 +91,9 @@ func (w *world) shutDown() {
 
 func (w *world) run(c reconnect.Options) {
 	w.t.Helper()
-	c.HTTPClient = &http.Client{Transport: &http.Transport{DialContext: w.net.DialContext, DisableKeepAlives: true}}
+	if c.HTTPClient == nil {
+		c.HTTPClient = httpClient(w.net.DialContext)
+	}
 	if c.URL == nil {
 		c.URL = func(context.Context) (string, error) { return "ws://server/ws", nil }
 	}
@@ -102,11 +104,15 @@ func (w *world) run(c reconnect.Options) {
 		w.mu.Unlock()
 		return url(ctx)
 	}
+	onState := c.OnState
 	c.OnState = func(s reconnect.Status) {
 		w.mu.Lock()
-		defer w.mu.Unlock()
 		if n := len(w.states); n == 0 || w.states[n-1] != s.State.String() {
 			w.states = append(w.states, s.State.String())
+		}
+		w.mu.Unlock()
+		if onState != nil {
+			onState(s)
 		}
 	}
 	c.OnProblem = func(text string) { w.note("problem " + text) }
@@ -114,11 +120,21 @@ func (w *world) run(c reconnect.Options) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.client, w.ran = client, make(chan error, 1)
+	w.client = client
+	w.runAgain()
+}
+
+// runAgain runs the client, for the first time or after stop.
+func (w *world) runAgain() {
+	w.ran = make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(w.t.Context())
 	w.t.Cleanup(func() { cancel(errStopped) })
-	go func() { w.ran <- client.Run(ctx) }()
+	go func() { w.ran <- w.client.Run(ctx) }()
 	w.stopClient = func() { cancel(errStopped) }
+}
+
+func httpClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
 }
 
 var errStopped = errors.New("stopped by the test")
