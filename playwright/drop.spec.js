@@ -106,8 +106,10 @@ test('after twenty drops there is one connection, and each event is handled once
   await openLive(page, ['test/a'], { baseMs: 1 });
   const want = ['live'];
   for (let n = 1; n <= 20; n++) {
+    await server.fault('refuse', { status: 503 });
     await server.fault('drop');
     await publish(server, 'test/a', n, 1);
+    await server.fault('refuse', { status: 'off' });
     await page.evaluate(() => window.client.reconnectNow()); // among the retries
     want.push('down 1006', 'test/a resumed 1', 'live', ...events('test/a', n, 1));
     await expectLog(page, want);
