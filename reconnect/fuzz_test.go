@@ -15,13 +15,33 @@ import (
 // a hostile server, a clock that jumps. Whatever comes, the machine keeps to what
 // a driver and an application may rely on.
 func FuzzMachine(f *testing.F) {
-	live := "\x00" + "\x01\x00" + "\x02\x00" + "\x03\x00" + "\x04\x00\x00\x00\x00\x00" // to a session
-	for _, more := range []string{
-		"", "\x0d\x00\x00\x0d\x01\x00", "\x04\x01\x00\x01\x04\x03\x00\x04", "\x04\x0b\x00\x00\x00\x02\x00\x03\x00",
-		"\x05\x00\x01\x00\x00\x01\x00", "\x06\x00\x00\x07\x00\x04\x02\x00\x05", "\x0a\x00\x0b\x00\x00",
+	const (
+		forward = "\x15\x15\x15\x15" // from idle to a session
+		follow  = "\x08\x00\x00"
+		event   = "\x04\x00\x01\x01\x00"
+		overlap = "\x04\x00\x02\x00\x00\x00"
+		hole    = "\x04\x00\x01\x03\x00"
+		send    = "\x06\x00\x00\x00"
+		ack     = "\x04\x00\x07\x00"
+		later   = "\x04\x00\x08\x00\x00\x02"
+		drain   = "\x04\x00\x0b\x00"
+		cut     = "\x05\x00\x00\x00"
+		sleep   = "\x0e\x00"
+		wake    = "\x0e\x01"
+		stall   = "\x11\x00"
+		tick    = "\x00"
+	)
+	for _, script := range []string{
+		follow + forward + event + event + overlap + hole + event,
+		follow + forward + event + cut + forward + forward + event + overlap,
+		send + forward + ack + send + later + tick + ack,
+		send + forward + cut + forward + forward + ack,
+		follow + forward + drain + tick + forward + event + cut,
+		forward + sleep + wake + forward + send + stall + tick + tick + tick + ack,
 	} {
-		f.Add([]byte(live + more))
-		f.Add([]byte("\x03" + live[1:] + more + more + live[1:]))
+		for _, policy := range []string{"\x00", "\x01", "\x02", "\x83"} {
+			f.Add([]byte(policy + script))
+		}
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if len(in) > 2000 {
@@ -256,12 +276,12 @@ func (d *fuzzDriver) frame() string {
 	return fmt.Sprintf(`{"t":"event","seq":%d,"stream":"a","data":1}`, d.next())
 }
 
-// next is a sequence number: most often the one after where stream a stands.
+// next is a sequence number: most often one near where stream a stands.
 func (d *fuzzDriver) next() uint64 {
 	b := d.byte()
 	at := d.streams["a"]
 	if b < 160 && at != nil {
-		return at.After + 1 + uint64(b%3)
+		return at.After + uint64(b%4)
 	}
 	return d.number()
 }
