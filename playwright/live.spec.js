@@ -1,4 +1,4 @@
-import { expect, expectLog, test } from './fixtures.js';
+import { expect, expectLog, socketErrors, test } from './fixtures.js';
 import { events, expectStatus, openLive, openPage, publish } from './helpers.js';
 
 test('a page that opens follows a stream live, each event once and in order', async ({
@@ -118,7 +118,9 @@ test('a stream that the user may not see is refused by name, and the others go o
 test('what is meant for one user reaches that user alone, also after a drop', async ({
   page,
   server,
+  allowedErrors,
 }) => {
+  allowedErrors.push(...socketErrors);
   await openPage(page);
   await page.evaluate(async () => {
     const login = { method: 'POST', body: new URLSearchParams({ name: 'ann' }) };
@@ -132,8 +134,10 @@ test('what is meant for one user reaches that user alone, also after a drop', as
   });
   await server.fault('publish-to', { user: 'ann', data: '"for ann"' });
   await expectLog(page, ['live', ' 1 "for ann"']);
+  await server.fault('refuse', { status: 503 });
   await server.fault('drop');
   await server.fault('publish-to', { user: 'ann', data: '"while away"' });
+  await server.fault('refuse', { status: 'off' });
   await expectLog(page, [
     'live',
     ' 1 "for ann"',
