@@ -24,6 +24,9 @@ func FuzzMachine(f *testing.F) {
 		send    = "\x06\x00\x00\x00"
 		ack     = "\x04\x00\x07\x00"
 		later   = "\x04\x00\x08\x00\x00\x02"
+		reset   = "\x04\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00" // a snapshot is to come
+		followB = "\x08\x02\x00"                                 // it is told to resync
+		eventB  = "\x04\x00\x01\x00\x01\x02"
 		drain   = "\x04\x00\x0b\x00"
 		cut     = "\x05\x00\x00\x00"
 		sleep   = "\x0e\x00"
@@ -34,6 +37,8 @@ func FuzzMachine(f *testing.F) {
 	for _, script := range []string{
 		follow + forward + event + event + overlap + hole + event,
 		follow + forward + event + cut + forward + forward + event + overlap,
+		follow + forward + event + reset + event + cut + forward + forward + event,
+		followB + forward + eventB + cut + forward + forward + eventB,
 		send + forward + ack + send + later + tick + ack,
 		send + forward + cut + forward + forward + ack,
 		follow + forward + drain + tick + forward + event + cut,
