@@ -1,0 +1,180 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/longwire/longwire/reconnect"
+	"github.com/longwire/longwire/server"
+)
+
+// ordered is a server option that notes the messages in the order they take effect.
+func ordered(w *[]string) func(context.Context, server.Message) (json.RawMessage, error) {
+	var mu sync.Mutex
+	return func(_ context.Context, m server.Message) (json.RawMessage, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		*w = append(*w, string(m.Body))
+		return m.Body, nil
+	}
+}
+
+// sendAll sends the bodies, in order, and returns what will be their errors.
+func (w *world) sendAll(bodies ...string) chan error {
+	errs := make(chan error, len(bodies))
+	for _, body := range bodies {
+		go func() {
+			_, err := w.client.Send(w.t.Context(), json.RawMessage(body))
+			errs <- err
+		}()
+		synctest.Wait() // for their order
+	}
+	return errs
+}
+
+func numbers(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprint(i)
+	}
+	return list
+}
+
+// The server is heard and does not hear: events must not pass for a working uplink.
+func TestADeadUplinkIsFoundOutAlthoughEventsArrive(t *testing.T) {
+	var effects []string
+	// Sooner than the server, which misses its client after 30 s.
+	p := reconnect.Policy{IdleTimeout: 20 * time.Second}
+	inWorld(t, server.Options{OnMessage: ordered(&effects)}, reconnect.Options{Policy: p}, func(w *world) {
+		h := w.logging()
+		h.Resumed = nil
+		w.subscribe("a", h)
+		w.live()
+		w.net.Links()[0].Mute(false, true)
+		begun := time.Now()
+		errs := w.sendAll(`"once"`)
+		n := 0
+		for len(errs) == 0 && time.Since(begun) < 2*time.Minute {
+			n++
+			w.publish(n, n)
+			time.Sleep(time.Second)
+		}
+		if err := <-errs; err != nil || !slices.Equal(effects, []string{`"once"`}) {
+			t.Errorf("%v; effects %q", err, effects)
+		}
+		// 5 s for the acknowledgement, at most the idle timeout for the pong, spread.
+		if took := time.Since(begun); took > 35*time.Second {
+			t.Errorf("took %v", took)
+		}
+		want(t, w.taken(), events(1, n)...)
+		if s := w.client.Status(); s.LastClose == nil || s.LastClose.Code != 4408 {
+			t.Errorf("got %+v", s.LastClose)
+		}
+	})
+}
+
+// Written into a link that is dead and not yet known to be: what matters is the
+// acknowledgement.
+func TestWhatWasWrittenIntoADeadLinkIsDeliveredOnceAndInOrder(t *testing.T) {
+	var effects []string
+	inWorld(t, server.Options{OnMessage: ordered(&effects)}, reconnect.Options{}, func(w *world) {
+		w.live()
+		w.net.Links()[0].Mute(false, true)
+		errs := w.sendAll(numbers(10)...)
+		time.Sleep(4 * time.Second)
+		w.net.Cut()
+		for range 10 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		want(t, effects, numbers(10)...)
+	})
+}
+
+// Handled, and the answer lost on its way back: the resend gets the same answer.
+func TestAnAnswerThatIsLostComesAgain(t *testing.T) {
+	var effects []string
+	inWorld(t, server.Options{OnMessage: ordered(&effects)}, reconnect.Options{}, func(w *world) {
+		w.live()
+		w.net.Links()[0].Mute(true, false)
+		errs := w.sendAll(`"five points"`)
+		want(t, effects, `"five points"`)
+		w.net.Cut()
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+		want(t, effects, `"five points"`)
+	})
+}
+
+// One message is larger than the server takes: refused before it goes out, and
+// those around it live. The same when it was queued before the limit was known.
+func TestAnOversizeMessageFailsAlone(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		var effects []string
+		inWorld(t, server.Options{OnMessage: ordered(&effects)}, reconnect.Options{}, func(w *world) {
+			if !early {
+				w.live()
+			}
+			big := `"` + strings.Repeat("x", 200<<10) + `"`
+			var got [3]error
+			var all sync.WaitGroup
+			for i, body := range []string{`"before"`, big, `"after"`} {
+				all.Go(func() { _, got[i] = w.client.Send(w.t.Context(), json.RawMessage(body)) })
+				if !early {
+					synctest.Wait()
+				}
+			}
+			all.Wait()
+			var tooBig *reconnect.SendError
+			if got[0] != nil || got[2] != nil || !errors.As(got[1], &tooBig) || tooBig.Outcome != reconnect.NotSent || tooBig.Code != reconnect.CodeTooBig {
+				t.Errorf("early %v: got %v", early, got)
+			}
+			slices.Sort(effects)
+			want(t, effects, `"after"`, `"before"`)
+			if n := w.net.Dials(); n != 1 {
+				t.Errorf("%d dials: it cost the connection", n)
+			}
+		})
+	}
+}
+
+// No call is left hanging by an outage, and what failed has no effect later.
+func TestEverySendOfAnOutageIsSettled(t *testing.T) {
+	for name, end := range map[string]func(w *world){
+		"closed":  func(w *world) { w.stopClient() },
+		"cleared": func(w *world) { w.client.Clear() },
+		"expired": func(*world) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, server.Options{}, reconnect.Options{}, func(w *world) {
+				w.live()
+				w.net.Refuse(true)
+				w.net.Cut()
+				synctest.Wait()
+				errs := w.sendAll(numbers(5)...)
+				end(w)
+				for range 5 {
+					var sendErr *reconnect.SendError
+					if err := <-errs; !errors.As(err, &sendErr) || sendErr.Outcome != reconnect.NotSent {
+						t.Errorf("got %v, want not sent", err)
+					}
+				}
+				w.net.Refuse(false)
+				time.Sleep(time.Minute)
+				if n := len(w.effects); n != 0 {
+					t.Errorf("%d messages took effect", n)
+				}
+			})
+		})
+	}
+}
