@@ -220,3 +220,21 @@ test('a welcome for another user ends the page: nothing of it is shown or sent',
   await expectLog(page, ['ended identity changed', 'from ann ended not-sent']);
   expect(got).toEqual(['resume']);
 });
+
+test('a gap whose snapshot never came is said, when the stream goes on without one', async ({
+  page,
+}) => {
+  await play(page, (frame, socket, connection) => {
+    if (frame.t !== 'resume') return;
+    const answers = [
+      { ...head, seq: 3 }, // from now on
+      { ...head, seq: 9, resync: true }, // and then no snapshot, but a cut
+      { ...head, seq: 12 }, // from now on again
+    ];
+    send(socket, { ...welcome, subs: { a: answers[connection - 1] } });
+    if (connection < 3) void socket.close({ code: 1001 });
+    else send(socket, event(13));
+  });
+  await page.evaluate(follow);
+  await expectLog(page, ['live', 'down 1001', 'live', 'down 1001', 'a gap', 'live', 'a 13 13']);
+});

@@ -14,7 +14,7 @@ export class Stream {
   /** @type {Position | null} */ pos;
   error = '';
   /** @type {Position | null} */ #asked = null;
-  #lost = false; // a resync was told, and what follows is not here yet
+  #lost = 0; // what was missed is: 1 not said yet, 2 said, and its snapshot is not here yet
 
   /**
    * @param {Connection} tab
@@ -66,13 +66,15 @@ export class Stream {
         new LongwireError(a.error, `stream "${this.name}" is refused: ${a.error}`),
       );
     } else if (a.resync) {
-      this.#lost ||= this.pos !== null;
+      if (this.pos) this.#lost ||= 1;
       this.pos = null;
       this.mode = 'resyncing';
-    } else if (!this.pos || !this.#asked) {
+    } else if (!this.#asked && !this.#lost) {
       this.pos ??= { seq: a.seq, epoch: a.epoch };
       this.mode = 'following';
     } else if (
+      this.pos &&
+      this.#asked &&
       this.#asked.epoch === a.epoch &&
       a.first <= this.#asked.seq &&
       this.#asked.seq <= a.seq
@@ -114,7 +116,8 @@ export class Stream {
   /** @param {Frame} f */
   snapshot(f) {
     if (this.mode !== 'resyncing') return; // meant for somebody else
-    if (this.#lost) this.#said({ snapshot: true, reason: 'no longer there' });
+    if (this.#lost === 1) this.#said({ snapshot: true, reason: 'no longer there' });
+    this.#lost = 0;
     this.pos = { seq: f.seq, epoch: f.epoch };
     this.mode = 'following';
     this.tab.count('snapshots');
@@ -123,7 +126,7 @@ export class Stream {
 
   /** @param {{ snapshot?: boolean, reason?: string }} gap */
   #said({ snapshot, reason }) {
-    this.#lost = false;
+    this.#lost = snapshot ? 2 : 0;
     this.tab.count('gaps');
     this.#call('gap', { stream: this.name, snapshot: !!snapshot, reason: reason ?? '' });
   }
