@@ -81,8 +81,9 @@ func TestAClientWithoutListenersRecoversFromACrash(t *testing.T) {
 		w.live()
 		w.publish(1, 2)
 		synctest.Wait()
-		if pos, ok := sub.Position(); !ok || pos.Seq != 2 {
-			t.Errorf("position %+v %v, want 2", pos, ok)
+		epoch := w.client.Status().Streams["a"].Position.Epoch
+		if pos, ok := sub.Position(); !ok || pos != (reconnect.Position{Seq: 2, Epoch: epoch}) {
+			t.Errorf("position %+v %v, want 2 of epoch %s", pos, ok, epoch)
 		}
 		if n := w.net.Dials(); n != 2 {
 			t.Errorf("%d dials, want one reconnect", n)
@@ -147,9 +148,7 @@ func TestASnapshotThatDoesNotComeIsSaidOrAskedForAgain(t *testing.T) {
 			t.Errorf("got %v before the snapshot, want resyncing", s.State)
 		}
 		w.publish(1, 1) // held until the snapshot has come
-		w.net.Cut()
-		synctest.Wait()
-		w.live()
+		w.outage(func() { time.Sleep(20 * time.Second) })
 		time.Sleep(10 * time.Second)
 		want(t, w.taken(), `snapshot 1 "state"`)
 		fail.Store(true)
