@@ -48,7 +48,7 @@ func TestADrainIsBridgedBeforeTheOldConnectionEnds(t *testing.T) {
 
 func TestTheOldConnectionMayEndOnceTheNewOneHasSentItsResume(t *testing.T) {
 	s := draining(t)
-	s.want(reconnect.Closed{Conn: 1, Code: 4409}, "connecting")
+	s.want(reconnect.Closed{Conn: 1, Code: 4409}, "live")
 	s.wantFrame(2, welcomeWith(`{"a":{"seq":12,"epoch":"e","first":3,"resync":false}}`), "deliver welcome", "live")
 	s.wantFrame(2, `{"t":"event","seq":12,"stream":"a","data":12}`, "deliver a 12=12")
 	// If then the new one fails as well, that is a loss like any other.

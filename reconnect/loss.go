@@ -14,12 +14,12 @@ func (m *Machine) closed(ev Closed) {
 	case ev.Conn == 0:
 	case ev.Conn == m.conn && m.try.phase == phaseWelcome:
 		// The new connection has taken over already: this is only the end of the
-		// old one.
+		// old one. The client stays live; if the new one fails, that is the loss.
 		m.lastClose = &c
 		m.heardOf = m.live.heardAt
 		m.forgetConn()
 		m.withoutSession()
-		m.become(Connecting, "moving to another node")
+		m.changed = true
 	case ev.Conn == m.conn:
 		m.dropTry()
 		m.lost(c, m.judge(ev.Code, ev.Reason), m.held())

@@ -103,7 +103,7 @@ func (m *Machine) Handle(now time.Time, ev Event) []Action {
 	// Ticks come every few seconds while live. A longer pause means that the
 	// machine slept or that timers were throttled: what has arrived meanwhile is
 	// in the driver's queue and proves the link; if nothing has, a ping does.
-	if m.state == Live && elapsed(m.seen, now) > 2*liveTick && !m.live.stalled {
+	if m.conn != 0 && elapsed(m.seen, now) > 2*liveTick && !m.live.stalled {
 		m.verify(m.p.PingTimeout)
 	}
 	m.seen = now
@@ -191,10 +191,10 @@ func (m *Machine) tick() {
 		m.failures = 0
 		m.changed = true
 	}
-	if m.state == Live {
+	if m.conn != 0 {
 		m.checkLiveness()
 	}
-	if m.state == Live {
+	if m.conn != 0 {
 		m.askBusy()
 		m.pump()
 		if m.bridge.due(m.now) {
@@ -231,7 +231,7 @@ func (m *Machine) Next(now time.Time) (time.Duration, bool) {
 	if m.state == Connecting || m.state == Waiting && !m.asleep {
 		add(m.account.patient)
 	}
-	if m.state == Live {
+	if m.conn != 0 {
 		add(m.live.idle)
 		add(m.live.pong)
 		add(m.live.pongBound)
