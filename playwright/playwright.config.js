@@ -7,7 +7,7 @@ const chromium = installed(process.env.CHROMIUM ?? '/usr/bin/chromium');
 const firefox = installed(process.env.FIREFOX ?? '/usr/bin/firefox-esr');
 
 export default defineConfig({
-  testMatch: process.env.BENCH ? '*.bench.js' : '*.spec.js',
+  testMatch: '*.spec.js',
   timeout: 30_000,
   expect: { timeout: 10_000 }, // a busy machine is slow, not wrong
   workers: 1, // each test runs a server and a browser, and some watch the clock
