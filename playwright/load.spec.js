@@ -163,13 +163,22 @@ test('wrong options are each named by the error that connect throws', async ({ p
   expect(await server.report()).toMatchObject({ upgrades: 0 });
 });
 
-test('options that contradict each other end the connection and are named', async ({ page }) => {
+test('options that are out of range or contradict each other end the connection and are named', async ({
+  page,
+}) => {
   await openPage(page);
   await page.evaluate(
     () => void window.follow([], { baseMs: 1000, capMs: 10, pingTimeoutMs: 1e9 }),
   );
-  await expectLines(page, [
+  const first = [
     'ended options',
-    /^error options: longwire: .*\bcap.*\n.*\bpingTimeout/i,
+    /^error options: longwire: option capMs: .*\noption pingTimeoutMs: .*/,
+  ];
+  await expectLines(page, first);
+  await page.evaluate(() => void window.follow([], { maxPending: 1.5 }));
+  await expectLines(page, [
+    ...first,
+    'ended options',
+    'error options: longwire: option maxPending: must be a whole number',
   ]);
 });

@@ -39,7 +39,7 @@ type hub struct {
 func newHub(o options, deliver safejs.Value) (*hub, error) {
 	m, err := reconnect.NewMachine(o.policy)
 	if err != nil {
-		return nil, err
+		return nil, inPageTerms(err)
 	}
 	h := &hub{
 		m: m, probe: o.probe, deliver: deliver,

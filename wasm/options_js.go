@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hack-pad/safejs"
@@ -17,30 +18,57 @@ type options struct {
 	policy reconnect.Policy
 }
 
+// numbers are the options that are numbers, with the fields they set: durations in
+// ms, and counts.
+var numbers = []struct {
+	name, field string
+	duration    func(*reconnect.Policy) *time.Duration
+	count       func(*reconnect.Policy) *int
+}{
+	{name: "baseMs", field: "Base", duration: func(p *reconnect.Policy) *time.Duration { return &p.Base }},
+	{name: "capMs", field: "Cap", duration: func(p *reconnect.Policy) *time.Duration { return &p.Cap }},
+	{name: "stableAfterMs", field: "StableAfter", duration: func(p *reconnect.Policy) *time.Duration { return &p.StableAfter }},
+	{name: "urlTimeoutMs", field: "URLTimeout", duration: func(p *reconnect.Policy) *time.Duration { return &p.URLTimeout }},
+	{name: "dialTimeoutMs", field: "DialTimeout", duration: func(p *reconnect.Policy) *time.Duration { return &p.DialTimeout }},
+	{name: "welcomeTimeoutMs", field: "WelcomeTimeout", duration: func(p *reconnect.Policy) *time.Duration { return &p.WelcomeTimeout }},
+	{name: "probeTimeoutMs", field: "ProbeTimeout", duration: func(p *reconnect.Policy) *time.Duration { return &p.ProbeTimeout }},
+	{name: "idleTimeoutMs", field: "IdleTimeout", duration: func(p *reconnect.Policy) *time.Duration { return &p.IdleTimeout }},
+	{name: "pingTimeoutMs", field: "PingTimeout", duration: func(p *reconnect.Policy) *time.Duration { return &p.PingTimeout }},
+	{name: "ackTimeoutMs", field: "AckTimeout", duration: func(p *reconnect.Policy) *time.Duration { return &p.AckTimeout }},
+	{name: "expiryMs", field: "Expiry", duration: func(p *reconnect.Policy) *time.Duration { return &p.Expiry }},
+	{name: "maxElapsedMs", field: "MaxElapsed", duration: func(p *reconnect.Policy) *time.Duration { return &p.MaxElapsed }},
+	{name: "calmAfterMs", field: "CalmAfter", duration: func(p *reconnect.Policy) *time.Duration { return &p.CalmAfter }},
+	{name: "maxPending", field: "MaxPending", count: func(p *reconnect.Policy) *int { return &p.MaxPending }},
+	{name: "maxPendingBytes", field: "MaxPendingBytes", count: func(p *reconnect.Policy) *int { return &p.MaxPendingBytes }},
+	{name: "maxMessage", field: "MaxMessage", count: func(p *reconnect.Policy) *int { return &p.MaxMessage }},
+	{name: "maxAttempts", field: "MaxAttempts", count: func(p *reconnect.Policy) *int { return &p.MaxAttempts }},
+}
+
+// inPageTerms names the options of the page in an error about the fields they set.
+func inPageTerms(err error) error {
+	text := err.Error()
+	for _, o := range numbers {
+		text = strings.ReplaceAll(text, "reconnect: "+o.field+": ", "option "+o.name+": ")
+	}
+	return errors.New(text)
+}
+
 func readOptions(v safejs.Value) (options, error) {
 	o := options{policy: reconnect.Policy{Rand: random}}
 	p := &o.policy
 	var errs []error
-	for name, field := range map[string]*time.Duration{
-		"baseMs": &p.Base, "capMs": &p.Cap, "stableAfterMs": &p.StableAfter,
-		"urlTimeoutMs": &p.URLTimeout, "dialTimeoutMs": &p.DialTimeout, "welcomeTimeoutMs": &p.WelcomeTimeout,
-		"probeTimeoutMs": &p.ProbeTimeout, "idleTimeoutMs": &p.IdleTimeout, "pingTimeoutMs": &p.PingTimeout,
-		"ackTimeoutMs": &p.AckTimeout, "expiryMs": &p.Expiry, "maxElapsedMs": &p.MaxElapsed, "calmAfterMs": &p.CalmAfter,
-	} {
-		ms, err := number(v, name)
-		if err != nil {
+	for _, option := range numbers {
+		n, err := number(v, option.name)
+		switch {
+		case err != nil:
 			errs = append(errs, err)
+		case option.duration != nil:
+			*option.duration(p) = time.Duration(n * float64(time.Millisecond))
+		case n != float64(int(n)):
+			errs = append(errs, errors.New("option "+option.name+": must be a whole number"))
+		default:
+			*option.count(p) = int(n)
 		}
-		*field = time.Duration(ms * float64(time.Millisecond))
-	}
-	for name, field := range map[string]*int{
-		"maxPending": &p.MaxPending, "maxPendingBytes": &p.MaxPendingBytes, "maxMessage": &p.MaxMessage, "maxAttempts": &p.MaxAttempts,
-	} {
-		n, err := number(v, name)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		*field = int(n)
 	}
 	var err error
 	if o.probe, err = text(v, "probe"); err != nil {
