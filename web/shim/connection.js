@@ -157,7 +157,7 @@ export class Connection {
       return refuse('invalid', `it is not JSON: ${textOf(cause)}`, cause);
     }
     if (text === undefined) return refuse('invalid', `it is not JSON: ${typeof body}`);
-    if (signal?.aborted) return refuse('cancelled', 'the signal was aborted before');
+    if (signal?.aborted) return refuse('cancelled', 'aborted before');
     if (this.state === 'ended' && this.#state.cause !== 'unauthorized') {
       return refuse('ended', `the connection has ended: ${this.#state.cause}`);
     }

@@ -61,10 +61,7 @@ export class Stream {
       if (a.error === 'busy') return; // the hub asks again
       this.mode = 'refused';
       this.error = a.error;
-      this.#call(
-        'error',
-        new LongwireError(a.error, `stream "${this.name}" is refused: ${a.error}`),
-      );
+      this.#call('error', new LongwireError(a.error, `stream "${this.name}": ${a.error}`));
     } else if (a.resync) {
       if (this.pos) this.#lost ||= 1;
       this.pos = null;
