@@ -6,9 +6,16 @@ import "github.com/longwire/longwire/wire"
 // client connects; beside one that drains it is a bridge.
 type attempt struct {
 	phase phase
+	// fresh: the session is not offered, in case that is why no welcome comes.
+	fresh bool
 	conn  uint64
 	limit deadline // of the phase
 }
+
+// freshAfter is how many losses right after a resume make the next attempt one
+// without the session. If that gets no welcome either, the session is not at fault
+// and is offered again.
+const freshAfter = 4
 
 type phase uint8
 
@@ -92,6 +99,7 @@ func (m *Machine) hello() {
 	} else {
 		m.gen++
 	}
+	m.try.fresh = m.session != "" && m.spurned >= freshAfter && m.spurned%freshAfter == 0
 	f := wire.Resume{V: wire.Version, Session: m.session, Gen: m.gen, Batch: true}
 	if m.userKnown {
 		f.User = m.user
@@ -100,6 +108,12 @@ func (m *Machine) hello() {
 		f.Away = elapsed(m.heardOf, m.now).Milliseconds()
 	}
 	m.ask(&f)
+	if m.try.fresh {
+		f.Session, f.Own, f.Away = "", wire.Want{}, 0
+		if own := m.streams[""]; own != nil {
+			own.asked = wire.Want{}
+		}
+	}
 	m.do(Write{m.try.conn, f.Append(nil)})
 }
 

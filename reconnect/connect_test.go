@@ -305,3 +305,44 @@ func TestTheLastFencingNumberEndsTheSessionOnly(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
+
+// A server that falls over a session, but would take a fresh one, is not offered
+// the same session for ever; and an outage in which every attempt opens and is lost
+// costs nothing of it.
+func TestASessionThatNeverGetsAWelcomeIsLeftOut(t *testing.T) {
+	offered := func(s *script) bool {
+		s.open()
+		return strings.Contains(string(s.last[0].(reconnect.Write).Data), `"session":"s1"`)
+	}
+	down := func() *script {
+		s := newScript(t, reconnect.Policy{})
+		s.do(reconnect.Subscribe{})
+		s.do(reconnect.Subscribe{Stream: "a"})
+		conn := s.live(welcomeWith(`{"a":{"seq":4,"epoch":"e","first":0,"resync":false}}`))
+		s.frame(conn, `{"t":"event","seq":1,"data":1}`)
+		s.do(reconnect.Closed{Conn: conn, Code: 1006})
+		return s
+	}
+	s := down()
+	for i := range 12 {
+		if got, want := offered(s), i == 0 || i%4 != 0; got != want {
+			t.Errorf("attempt %d: session offered %v, want %v", i, got, want)
+		}
+		s.do(reconnect.Closed{Conn: uint64(i + 2), Code: 1011})
+	}
+	// The fresh one gets a welcome: what was missed of the session's own stream is
+	// said, the named stream goes on.
+	s = down()
+	for i := range 4 {
+		offered(s)
+		s.do(reconnect.Closed{Conn: uint64(i + 2), Code: 1011})
+	}
+	if offered(s) {
+		t.Fatal("the fifth attempt offers the session again")
+	}
+	fresh := strings.NewReplacer(`"s1"`, `"s2"`, `"e0"`, `"e9"`).Replace(welcomeWith(`{"a":{"seq":4,"epoch":"e","first":0,"resync":false}}`))
+	s.wantFrame(6, fresh, "deliver welcome",
+		`deliver {"t":"reset","seq":0,"epoch":"e9","first":0,"snapshot":false,"reason":"what was missed is gone"}`, "live")
+	s.wantFrame(6, `{"t":"event","seq":1,"data":1}`, "deliver  1=1")
+	s.wantFrame(6, `{"t":"event","seq":5,"stream":"a","data":5}`, "deliver a 5=5")
+}

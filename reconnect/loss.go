@@ -26,6 +26,9 @@ func (m *Machine) closed(ev Closed) {
 	case ev.Conn == m.try.conn && m.conn != 0:
 		m.tryFailed(closeText(c), &c)
 	case ev.Conn == m.try.conn:
+		if m.try.phase == phaseWelcome && m.session != "" {
+			m.spurned++
+		}
 		m.try = attempt{}
 		m.probe.failures++
 		m.lost(c, m.judge(ev.Code, ev.Reason), false)

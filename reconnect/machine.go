@@ -55,6 +55,7 @@ type Machine struct {
 	version   int
 	fresh     bool // in a dialect: no message since the session was confirmed
 	session   string
+	spurned   int // resumes of the session in a row that were answered by a loss
 	user      string
 	userKnown bool
 	gen       uint64

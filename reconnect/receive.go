@@ -123,6 +123,10 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 	default:
 		m.user, m.userKnown = f.User, true
 	}
+	if m.try.fresh {
+		m.forgetSession()
+	}
+	m.spurned = 0
 	m.takeOver()
 	m.withSession()
 	m.version, m.greeting = f.V, f
