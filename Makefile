@@ -56,6 +56,7 @@ test: lint test-go test-wasm size test-e2e ## everything: lint, sizes and all te
 .PHONY: test-go
 test-go: ## the Go tests, natively, with the race detector
 	go test -race $$(go list ./... | grep -v /jsbridge$$)
+	go test -run '^TestAnySchedule' ./internal/integration # 2,000 schedules: with -race 500
 	go -C tools test ./...
 
 .PHONY: test-wasm
