@@ -71,6 +71,11 @@ func (n *Network) DialContext(ctx context.Context, _, address string) (net.Conn,
 
 	select {
 	case l.accept <- link.server:
+		if l.isClosed() {
+			// It came into the queue after Close had emptied it.
+			link.Cut()
+			return nil, dialError(syscall.ECONNREFUSED)
+		}
 		return link.client, nil
 	case <-l.closed:
 		link.Cut()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -260,4 +261,26 @@ func TestDialEndsWithItsContext(t *testing.T) {
 			t.Errorf("Count = %d, want 128", got)
 		}
 	})
+}
+
+// A dial at the moment the listener closes is refused or reset: it never waits in a
+// queue that nobody will look at again.
+func TestADialDuringCloseIsNotForgotten(t *testing.T) {
+	for range 5000 {
+		n := memnet.Listen()
+		l := n.Listener()
+		var wg sync.WaitGroup
+		wg.Go(func() { l.Close() }) //nolint:errcheck // it says nothing
+		c, err := n.DialContext(t.Context(), "mem", "server")
+		wg.Wait()
+		if err == nil {
+			if _, err := c.Read(make([]byte, 1)); err == nil {
+				t.Fatal("read something")
+			}
+			c.Close() //nolint:errcheck // it was reset
+		}
+		if left := n.Count(); left != 0 {
+			t.Fatalf("%d connections left", left)
+		}
+	}
 }
