@@ -125,6 +125,9 @@ func (h *hub) watchUplink() {
 func (h *hub) close() {
 	h.tell(reconnect.Stop{})
 	h.post(func() {
+		if h.endProbe != nil {
+			h.endProbe()
+		}
 		h.undo()
 		h.release()
 		h.mu.Lock()
