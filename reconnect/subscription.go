@@ -31,19 +31,46 @@ type SnapshotInfo struct {
 	State    json.RawMessage
 }
 
-// Gap says that events were missed which the server can no longer replay.
-type Gap struct {
-	Stream   string
-	Position Position // where the stream goes on; zero if a snapshot follows
-	Snapshot bool     // a snapshot follows; else reload by your own means
-	Reason   string
+// Recovery says how a stream goes on after something may have been missed: the one
+// answer of every reconnect. It also comes while connected, when the client falls
+// behind what the server keeps.
+type Recovery struct {
+	Stream  string
+	Outcome RecoveryOutcome
+	// Missed is the number of events that follow now: not 0 for Replayed.
+	Missed uint64
+	// Position is where the stream goes on after GapWithoutSnapshot.
+	Position Position
+	Reason   string // of a gap
 }
 
-// Resumed says how a stream goes on after a connection: with Missed events that
-// follow now, 0 for nothing missed.
-type Resumed struct {
-	Stream string
-	Missed uint64
+// RecoveryOutcome is how a stream goes on.
+type RecoveryOutcome uint8
+
+// Outcomes of a recovery.
+const (
+	// NothingMissed: the stream goes on where it stood.
+	NothingMissed RecoveryOutcome = iota + 1
+	// Replayed: what was missed follows.
+	Replayed
+	// GapWithSnapshot: what was missed is gone; the next call is Snapshot.
+	GapWithSnapshot
+	// GapWithoutSnapshot: what was missed is gone; reload by your own means.
+	GapWithoutSnapshot
+)
+
+func (o RecoveryOutcome) String() string {
+	switch o {
+	case NothingMissed:
+		return "nothing missed"
+	case Replayed:
+		return "replayed"
+	case GapWithSnapshot:
+		return "gap with snapshot"
+	case GapWithoutSnapshot:
+		return "gap without snapshot"
+	}
+	return "invalid"
 }
 
 // Handler is called for one stream, one call at a time, in order. Fields may be
@@ -51,8 +78,8 @@ type Resumed struct {
 type Handler struct {
 	Event    func(EventInfo)
 	Snapshot func(SnapshotInfo)
-	Gap      func(Gap)
-	Resumed  func(Resumed)
+	// Recovered is called before anything else after a reconnect.
+	Recovered func(Recovery)
 	// Refused is told why the server does not let the client follow the stream.
 	// It is asked for again with the next connection.
 	Refused func(error)
@@ -186,14 +213,12 @@ const reasonLost = "the server no longer has what was missed"
 // gap says that there is one, once, when it is known what follows.
 func (s *Subscription) gap(f wire.Reset) {
 	s.lost = false
-	g := Gap{Stream: s.stream, Snapshot: f.Snapshot, Reason: f.Reason}
+	r := Recovery{Stream: s.stream, Outcome: GapWithSnapshot, Reason: f.Reason}
 	if !f.Snapshot {
-		g.Position = Position{f.Seq, f.Epoch}
+		r.Outcome, r.Position = GapWithoutSnapshot, Position{f.Seq, f.Epoch}
 		s.epoch = f.Epoch
 	}
-	if s.h.Gap != nil {
-		s.h.Gap(g)
-	}
+	s.recovered(r)
 	if f.Snapshot {
 		s.c.mu.Lock()
 		s.hasPos = false
@@ -223,8 +248,16 @@ func (s *Subscription) answer(a wire.Answer) {
 		s.epoch = a.Epoch
 		s.moved(a.Seq)
 	case a.Epoch == pos.Epoch && a.Seq >= pos.Seq:
-		if s.h.Resumed != nil {
-			s.h.Resumed(Resumed{s.stream, a.Seq - pos.Seq})
+		r := Recovery{Stream: s.stream, Outcome: NothingMissed, Missed: a.Seq - pos.Seq}
+		if r.Missed > 0 {
+			r.Outcome = Replayed
 		}
+		s.recovered(r)
+	}
+}
+
+func (s *Subscription) recovered(r Recovery) {
+	if s.h.Recovered != nil {
+		s.h.Recovered(r)
 	}
 }

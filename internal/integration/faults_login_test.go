@@ -67,8 +67,7 @@ func TestALoginThatEndsIsRenewedWithoutAGap(t *testing.T) {
 		return fmt.Sprintf("ws://server/ws?token=%d", token.Add(1)), nil
 	}
 	inWorld(t, o, reconnect.Options{URL: url, Probe: "http://server/probe"}, func(w *world) {
-		h := w.logging()
-		h.Resumed = nil
+		h := gapsOnly(w.logging())
 		w.subscribe("a", h)
 		w.live()
 		for n := 1; n <= 1000; n++ {

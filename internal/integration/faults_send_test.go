@@ -54,8 +54,7 @@ func TestADeadUplinkIsFoundOutAlthoughEventsArrive(t *testing.T) {
 	// Sooner than the server, which misses its client after 30 s.
 	p := reconnect.Policy{IdleTimeout: 20 * time.Second}
 	inWorld(t, server.Options{OnMessage: ordered(&effects)}, reconnect.Options{Policy: p}, func(w *world) {
-		h := w.logging()
-		h.Resumed = nil
+		h := gapsOnly(w.logging())
 		w.subscribe("a", h)
 		w.live()
 		w.net.Links()[0].Mute(false, true)

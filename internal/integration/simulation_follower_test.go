@@ -30,11 +30,10 @@ type follower struct {
 
 func (f *follower) handler() reconnect.Handler {
 	return reconnect.Handler{
-		Event:    func(e reconnect.EventInfo) { f.c.slow(); f.event(e) },
-		Snapshot: f.snapshot,
-		Gap:      f.gap,
-		Resumed:  f.resumed,
-		Refused:  func(err error) { f.l.note("%s: %v", f.name, err) },
+		Event:     func(e reconnect.EventInfo) { f.c.slow(); f.event(e) },
+		Snapshot:  f.snapshot,
+		Recovered: f.recovered,
+		Refused:   func(err error) { f.l.note("%s: %v", f.name, err) },
 	}
 }
 
@@ -121,25 +120,35 @@ func (f *follower) snapshot(s reconnect.SnapshotInfo) {
 	f.epoch, f.pos, f.state, f.last = s.Position.Epoch, s.Position.Seq, state, state
 }
 
-func (f *follower) gap(g reconnect.Gap) {
+func (f *follower) recovered(r reconnect.Recovery) {
+	switch r.Outcome {
+	case reconnect.NothingMissed, reconnect.Replayed:
+		f.resumed(r)
+	case reconnect.GapWithSnapshot, reconnect.GapWithoutSnapshot:
+		f.gap(r)
+	}
+}
+
+func (f *follower) gap(g reconnect.Recovery) {
+	snapshot := g.Outcome == reconnect.GapWithSnapshot
 	l := f.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noteLocked("%s: gap %+v", f.name, g)
 	f.called("a gap")
 	switch {
-	case f.waiting && g.Snapshot:
+	case f.waiting && snapshot:
 		f.wrong("a second gap before the snapshot")
 	case f.known && l.covered(f.key, f.epoch, f.pos):
 		f.wrong("a gap (%s), but the log reaches back", g.Reason)
 	}
-	f.waiting, f.known, f.state = g.Snapshot, !g.Snapshot, -1
+	f.waiting, f.known, f.state = snapshot, !snapshot, -1
 	if f.known {
 		f.epoch, f.pos = g.Position.Epoch, g.Position.Seq
 	}
 }
 
-func (f *follower) resumed(r reconnect.Resumed) {
+func (f *follower) resumed(r reconnect.Recovery) {
 	l := f.l
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -170,10 +170,27 @@ func (w *world) logging() reconnect.Handler {
 	return reconnect.Handler{
 		Event:    func(e reconnect.EventInfo) { w.note(fmt.Sprintf("event %d %s", e.Seq, e.Data)) },
 		Snapshot: func(s reconnect.SnapshotInfo) { w.note(fmt.Sprintf("snapshot %d %s", s.Position.Seq, s.State)) },
-		Gap:      func(g reconnect.Gap) { w.note(fmt.Sprintf("gap snapshot=%v", g.Snapshot)) },
-		Resumed:  func(r reconnect.Resumed) { w.note(fmt.Sprintf("resumed missed=%d", r.Missed)) },
-		Refused:  func(err error) { w.note(err.Error()) },
+		Recovered: func(r reconnect.Recovery) {
+			switch r.Outcome {
+			case reconnect.NothingMissed, reconnect.Replayed:
+				w.note(fmt.Sprintf("resumed missed=%d", r.Missed))
+			case reconnect.GapWithSnapshot, reconnect.GapWithoutSnapshot:
+				w.note(fmt.Sprintf("gap snapshot=%v", r.Outcome == reconnect.GapWithSnapshot))
+			}
+		},
+		Refused: func(err error) { w.note(err.Error()) },
 	}
+}
+
+// gapsOnly is a handler that notes no recovery but a gap.
+func gapsOnly(h reconnect.Handler) reconnect.Handler {
+	all := h.Recovered
+	h.Recovered = func(r reconnect.Recovery) {
+		if r.Outcome != reconnect.NothingMissed && r.Outcome != reconnect.Replayed {
+			all(r)
+		}
+	}
+	return h
 }
 
 func (w *world) subscribe(stream string, h reconnect.Handler) *reconnect.Subscription {
