@@ -54,16 +54,21 @@ func (m *Machine) verify(wait time.Duration) {
 	}
 	l.pingN++
 	l.pongWait = wait
-	l.pong.set(m.now, wait)
-	l.pongBound.set(m.now, max(l.timeout, wait, minPongBound))
+	m.awaitPong()
 	m.write(wire.Ping{N: l.pingN})
+}
+
+// awaitPong starts both deadlines of the pong anew.
+func (m *Machine) awaitPong() {
+	l := &m.live
+	l.pong.set(m.now, l.pongWait)
+	l.pongBound.set(m.now, max(l.timeout, l.pongWait, minPongBound))
 }
 
 // wrote puts off the deadlines of the uplink: it is slow, not dead.
 func (m *Machine) wrote() {
 	if m.live.pong.on {
-		m.live.pong.set(m.now, m.live.pongWait)
-		m.live.pongBound.set(m.now, max(m.live.timeout, m.live.pongWait, minPongBound))
+		m.awaitPong()
 	}
 	if m.box.overdue.on {
 		m.box.overdue.set(m.now, m.p.AckTimeout)
@@ -84,8 +89,8 @@ func (m *Machine) checkLiveness() {
 	case l.stalled:
 		// We are not reading: silence is our own doing.
 		m.heard()
-		if l.pongBound.on {
-			l.pongBound.set(m.now, max(l.timeout, l.pongWait, minPongBound))
+		if l.pong.on { // and with it the bound
+			m.awaitPong()
 		}
 		if m.box.overdue.due(m.now) {
 			m.box.overdue.set(m.now, m.p.AckTimeout)

@@ -118,12 +118,18 @@ func (m *Machine) lost(c Close, v verdict, held bool) {
 func (m *Machine) forgetConn() {
 	m.conn = 0
 	m.stable.clear()
-	m.bridge.clear()
-	m.live.reset()
-	clear(m.subs)
+	m.resetConn()
 	for _, f := range m.streams {
 		f.disconnected()
 	}
+}
+
+// resetConn drops what was asked and is not answered on one connection, for an end
+// and for a move to the next one alike.
+func (m *Machine) resetConn() {
+	m.bridge.clear()
+	m.live.reset()
+	clear(m.subs)
 	m.box.disconnected()
 }
 

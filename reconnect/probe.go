@@ -26,9 +26,6 @@ func (p *probing) drop() {
 	p.limit.clear()
 }
 
-// welcomed starts the count anew.
-func (p *probing) welcomed() { p.reset() }
-
 // maybeProbe probes at failures 3, 6, 12, … in a row, never twice a minute. The
 // next attempt waits for the outcome.
 func (m *Machine) maybeProbe() {

@@ -1,7 +1,6 @@
 package reconnect
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/longwire/longwire/wire"
@@ -135,7 +134,7 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 	m.confirmed = true
 	m.logins = 0
 	m.hint = ""
-	m.probe.welcomed()
+	m.probe.reset()
 	m.spread = clampMs(f.Spread, wire.DefaultSpread, time.Millisecond)
 	m.burst.clear()
 	m.live.timeout = m.p.IdleTimeout
@@ -158,10 +157,7 @@ func (m *Machine) takeOver() {
 		m.do(Abandon{m.conn, wire.CloseNormal, "moved"})
 	}
 	m.conn, m.try = m.try.conn, attempt{}
-	m.bridge.clear()
-	m.live.reset()
-	clear(m.subs)
-	m.box.disconnected()
+	m.resetConn()
 }
 
 // clampMs reads a duration in ms that a server names: from low to maxAsked.
@@ -170,8 +166,4 @@ func clampMs(ms int64, def, low time.Duration) time.Duration {
 		return def
 	}
 	return max(time.Duration(min(ms, maxAsked.Milliseconds()))*time.Millisecond, low)
-}
-
-func (m *Machine) holeText(stream string, at, want uint64) string {
-	return "hole in stream " + strconv.Quote(stream) + ": got " + strconv.FormatUint(at, 10) + " instead of " + strconv.FormatUint(want, 10)
 }

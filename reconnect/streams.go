@@ -1,6 +1,7 @@
 package reconnect
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/longwire/longwire/wire"
@@ -298,7 +299,7 @@ func (m *Machine) events(stream string, from, n uint64, frame wire.Frame, text [
 // hole asks for a stream again from where it stands.
 func (m *Machine) hole(stream string, f *follow, at uint64) {
 	m.account.totals.Holes++
-	m.problem(m.holeText(stream, at, f.pos.After+1))
+	m.problem("hole in stream " + strconv.Quote(stream) + ": got " + strconv.FormatUint(at, 10) + " instead of " + strconv.FormatUint(f.pos.After+1, 10))
 	f.holes++
 	if m.version == 0 || f.holes > maxHoles {
 		m.abandon(wire.CloseBadRequest, "hole in a stream")
