@@ -126,6 +126,9 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 		m.forgetSession()
 	}
 	m.spurned = 0
+	if m.earlier(&f) {
+		text = nil
+	}
 	m.takeOver()
 	m.withSession()
 	m.version, m.greeting = f.V, f

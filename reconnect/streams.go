@@ -1,6 +1,7 @@
 package reconnect
 
 import (
+	"maps"
 	"strconv"
 	"time"
 
@@ -13,6 +14,7 @@ type follow struct {
 	state StreamState
 	pos   wire.Want
 	asked wire.Want // the position in the last resume or sub
+	named bool      // the last resume was for this subscription, not for one before it
 	err   string
 	lost  bool     // a resync has voided a position, and is not bridged yet
 	owed  bool     // a gap was said, and its snapshot is not there yet
@@ -45,7 +47,7 @@ func (f *follow) void() { f.pos = wire.Want{} }
 // ask fills a resume frame with what is wanted now.
 func (m *Machine) ask(f *wire.Resume) {
 	for name, s := range m.streams {
-		s.asked = s.pos
+		s.asked, s.named = s.pos, true
 		if m.conn == 0 { // else events go on until the answer
 			s.state, s.err = Asking, ""
 		}
@@ -167,6 +169,18 @@ func (m *Machine) giveUp(stream, why string) {
 		m.refuse(stream, why)
 		delete(m.streams, stream)
 	}
+}
+
+// earlier takes out of a welcome what it answers to subscriptions that are over:
+// the streams are followed anew since, and asked for again. It reports whether
+// there were any.
+func (m *Machine) earlier(w *wire.Welcome) bool {
+	n := len(w.Subs)
+	maps.DeleteFunc(w.Subs, func(name string, _ wire.Answer) bool {
+		f := m.streams[name]
+		return f != nil && !f.named
+	})
+	return len(w.Subs) < n
 }
 
 // answers takes what the welcome says of each stream.

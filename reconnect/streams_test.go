@@ -278,3 +278,35 @@ func TestAForgottenSessionIsAGapOfItsStream(t *testing.T) {
 	s.wantFrame(conn, strings.Replace(other, `"e0"`, `"e2"`, 1), "deliver welcome",
 		`deliver {"t":"reset","seq":0,"epoch":"e2","first":0,"snapshot":false,"reason":"what was missed is gone"}`, "live")
 }
+
+// A welcome that was under way answers the subscription it was asked for, not the
+// next one of the same stream.
+func TestAWelcomeDoesNotAnswerALaterSubscription(t *testing.T) {
+	for _, relay := range []bool{false, true} {
+		s := newScript(t, reconnect.Policy{Relay: relay})
+		s.do(reconnect.Subscribe{Stream: "a"})
+		s.do(reconnect.Start{})
+		conn := s.open()
+		s.do(reconnect.Unsubscribe{Stream: "a"})
+		s.do(reconnect.Subscribe{Stream: "a"})
+		s.wantFrame(conn, welcomeWith(`{"a":{"seq":0,"epoch":"e","first":0,"resync":false}}`),
+			"deliver welcome", `write 1 {"t":"sub","stream":"a"}`, "live")
+		for _, a := range s.last {
+			if d, ok := a.(reconnect.Deliver); ok && (d.Text != nil || len(d.Frame.(wire.Welcome).Subs) != 0) {
+				t.Errorf("relay %v: the welcome handed on still answers: %+v", relay, d)
+			}
+		}
+	}
+	s := newScript(t, reconnect.Policy{})
+	s.do(reconnect.Subscribe{Stream: "a"})
+	s.do(reconnect.Start{})
+	conn := s.open()
+	s.do(reconnect.Unsubscribe{Stream: "a"})
+	s.do(reconnect.Subscribe{Stream: "a"})
+	s.frame(conn, welcomeWith(`{"a":{"seq":0,"epoch":"e","first":0,"resync":false}}`))
+	s.wantFrame(conn, `{"t":"event","seq":1,"stream":"a","data":1}`)
+	last := `{"t":"subbed","stream":"a","seq":5,"epoch":"e","first":0,"resync":false}`
+	s.wantFrame(conn, last, "deliver "+last, "live")
+	s.wantFrame(conn, `{"t":"event","seq":5,"stream":"a","data":5}`)
+	s.wantFrame(conn, `{"t":"event","seq":6,"stream":"a","data":6}`, "deliver a 6=6")
+}
