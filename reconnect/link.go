@@ -71,7 +71,8 @@ func (l *link) open(target string) (*websocket.Conn, error) {
 	return ws, err
 }
 
-// tell hands an event to the loop, unless the link was left.
+// tell hands an event to the loop, unless the link was left: nothing else may end
+// ctx before the reader has told how the socket ended.
 func (l *link) tell(ev Event) bool {
 	select {
 	case l.d.inbox <- ev:
@@ -131,7 +132,6 @@ func (l *link) leave(code int, reason string) {
 }
 
 func (l *link) write(ws *websocket.Conn) {
-	defer l.cancel()
 	for {
 		l.mu.Lock()
 		out, left := l.out, l.left
@@ -139,11 +139,12 @@ func (l *link) write(ws *websocket.Conn) {
 		l.mu.Unlock()
 		for _, data := range out {
 			if ws.Write(l.ctx, websocket.MessageText, data) != nil {
-				return // the reader sees why
+				return // the reader sees why, and tells
 			}
 		}
 		if left {
 			ws.Close(l.code, l.reason) //nolint:errcheck // closeGrace ends it
+			l.cancel()
 			return
 		}
 		select {
