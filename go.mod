@@ -6,6 +6,7 @@ require (
 	github.com/coder/websocket v1.8.15
 	github.com/hack-pad/safejs v0.1.0
 	github.com/shirou/gopsutil/v4 v4.26.10
+	golang.org/x/time v0.16.0
 	pgregory.net/rapid v1.3.0
 )
 

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,33 +21,63 @@ import (
 // client's resume, confirms the session and returns; the connection lives on.
 // Timeouts of the http.Server do not apply to it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.counters.handshakes.Add(1)
 	if !s.enter() {
-		s.reject(w, http.StatusServiceUnavailable)
+		s.deny(deniedClosed)
+		reject(w, deniedClosed, 0)
 		return
 	}
 	defer s.wg.Done()
-	id, status := s.admit(r)
-	if status != 0 {
-		s.reject(w, status)
+	if d, retry := s.refuses(); d != notDenied {
+		s.deny(d)
+		reject(w, d, retry)
 		return
+	}
+	if !s.allowsOrigin(r) {
+		s.deny(deniedOrigin)
+		reject(w, deniedOrigin, 0)
+		return
+	}
+	address := s.opts.Admission.Address(r)
+	if d, back := s.admission.enter(address); d != notDenied {
+		s.deny(d)
+		s.turnAway(w, r, d, back)
+		return
+	}
+	c := s.upgrade(w, r)
+	if c == nil {
+		s.admission.leave(address)
+		return
+	}
+	c.address = address
+	if late := s.add(c); late != nil {
+		c.dismiss(late)
+		return
+	}
+	c.greet() //nolint:contextcheck // the connection outlives the request
+}
+
+// upgrade authenticates and upgrades, or answers the request and returns nil.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *conn {
+	id, d := s.authenticate(r)
+	if d != notDenied {
+		s.deny(d)
+		reject(w, d, authRetry)
+		return nil
 	}
 	c := newConn(s, id)
 	ws, err := websocket.Accept(&hijackWriter{w, c.sock}, r, &websocket.AcceptOptions{
-		InsecureSkipVerify: true, // admit has looked at the origin
+		InsecureSkipVerify: true, // ServeHTTP has looked at the origin
 		CompressionMode:    websocket.CompressionDisabled,
 		OnPingReceived:     c.pinged,
 	})
 	if err != nil {
-		return // Accept has answered
+		s.deny(deniedBadUpgrade)
+		return nil // Accept has answered
 	}
-	s.counters.upgrades.Add(1)
-	c.ws = ws
 	ws.SetReadLimit(-1) // readMessage has a limit of its own
-	if !s.add(c) {
-		c.sayGoodbye(wire.CloseGoingAway, "server closed")
-		return
-	}
-	c.greet() //nolint:contextcheck // the connection outlives the request
+	c.ws = ws
+	return c
 }
 
 // pinged notes a ping of the WebSocket layer: the writer answers it, and only the
@@ -61,13 +90,13 @@ func (c *conn) pinged(_ context.Context, payload []byte) bool {
 	return false
 }
 
-// admit decides on a request: with a status other than 0 it is refused.
-func (s *Server) admit(r *http.Request) (id Identity, status int) {
-	if !s.allowsOrigin(r) {
-		return Identity{}, http.StatusForbidden
-	}
+// authRetry is when to come back after Authenticate has failed.
+const authRetry = 5 * time.Second
+
+// authenticate asks the application who sends the request.
+func (s *Server) authenticate(r *http.Request) (id Identity, d denial) {
 	if s.opts.Authenticate == nil {
-		return Identity{}, 0
+		return Identity{}, notDenied
 	}
 	err := s.guard("Authenticate", func() (err error) {
 		id, err = s.opts.Authenticate(r)
@@ -75,43 +104,31 @@ func (s *Server) admit(r *http.Request) (id Identity, status int) {
 	})
 	switch {
 	case errors.Is(err, ErrUnauthorized):
-		return id, http.StatusUnauthorized
+		return id, deniedUnauthorized
 	case errors.Is(err, ErrForbidden):
-		return id, http.StatusForbidden
+		return id, deniedForbidden
 	case err != nil:
 		s.log.Error("longwire: Authenticate failed", "error", err)
-		return id, http.StatusServiceUnavailable
+		return id, deniedFailed
 	case len(id.User) > wire.MaxUser || !utf8.ValidString(id.User):
 		s.log.Error("longwire: Authenticate: user must be at most 256 bytes of UTF-8", "bytes", len(id.User))
-		return id, http.StatusServiceUnavailable
+		return id, deniedFailed
 	case !id.Expires.IsZero() && !time.Now().Before(id.Expires):
-		return id, http.StatusUnauthorized
+		return id, deniedUnauthorized
 	}
-	return id, 0
+	return id, notDenied
 }
 
 func (s *Server) allowsOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
-		return true // not a browser, or the page's own host
+		return s.opts.NoOrigin
 	}
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" {
 		return false // "null", say: of a sandboxed page
 	}
 	return strings.EqualFold(u.Host, r.Host) || slices.Contains(s.opts.Origins, strings.ToLower(origin))
-}
-
-// retryAfter is what a 503 asks for, in seconds.
-const retryAfter = 5
-
-func (s *Server) reject(w http.ResponseWriter, status int) {
-	s.counters.rejected.Add(1)
-	w.Header().Set("Cache-Control", "no-store")
-	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-	}
-	http.Error(w, http.StatusText(status), status)
 }
 
 // greet waits for the resume and answers it. Whatever happens, the connection is
@@ -150,30 +167,35 @@ func (c *conn) dismiss(err error) {
 	c.mu.Lock()
 	bye := c.bye
 	c.mu.Unlock()
-	f, isFault := errors.AsType[*fault](err)
-	switch {
-	case bye != nil:
-		c.sayGoodbye(bye.code, bye.reason)
-	case isFault:
-		if f.code != wire.CloseNotNewest {
-			c.s.counters.malformed.Add(1)
-			c.s.log.Debug("longwire: no welcome", "code", f.code, "reason", f.reason)
-		}
-		c.sayGoodbye(f.code, f.reason)
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	if bye == nil {
+		bye, _ = errors.AsType[*closing](err)
+	}
+	if bye == nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		c.s.counters.silent.Add(1)
-		c.sayGoodbye(wire.CloseNoSignOfLife, "resume: not received within "+c.s.opts.HelloTimeout.String())
-	default:
+		bye = &closing{wire.CloseNoSignOfLife, "resume: not received within " + c.s.opts.HelloTimeout.String(), deniedSilent}
+	}
+	if bye == nil {
+		c.s.deny(deniedGone)
 		c.end()
 		_ = c.ws.CloseNow() // releases what the library holds
+		return
 	}
+	c.s.deny(bye.denial)
+	if bye.denial == deniedBadHello || bye.denial == deniedOtherUser {
+		c.s.counters.malformed.Add(1)
+		c.s.log.Debug("longwire: no welcome", "code", bye.code, "reason", bye.reason)
+	}
+	c.sayGoodbye(bye)
 }
 
 // welcome answers the resume. Fencing comes last: nothing that can fail does so
 // after the older connection has lost its session.
 func (c *conn) welcome(r wire.Resume) error {
 	if r.User != "" && r.User != c.identity.User {
-		return &fault{wire.CloseForbidden, "resume: user: not the authenticated one"}
+		return &closing{wire.CloseForbidden, "resume: user: not the authenticated one", deniedOtherUser}
+	}
+	if !c.s.gate.pass(c.s.sessions.knows(r.Session, c.identity.User), c.stop) {
+		return &closing{wire.CloseTryLater, c.s.admission.later().reason(), deniedWelcomes}
 	}
 	c.base = r.V == 0
 	c.batch = r.Batch && !c.base
@@ -233,14 +255,17 @@ var errGone = errors.New("server: connection is gone")
 // fence takes the session over from its older connection, or reports that this is
 // not the newest one.
 func (c *conn) fence(r wire.Resume) error {
-	sess, old, gen, ok := c.s.sessions.attach(c, r.Session, c.identity.User, r.Gen)
-	if !ok {
-		return &fault{wire.CloseNotNewest, wire.GenReason(gen)}
+	sess, old, gen, denied := c.s.sessions.attach(c, r.Session, c.identity.User, r.Gen)
+	if denied == deniedUser {
+		return &closing{wire.CloseTooMany, c.s.admission.later().reason(), denied}
+	}
+	if denied != notDenied {
+		return &closing{wire.CloseNotNewest, wire.GenReason(gen), denied}
 	}
 	c.session, c.gen = sess, gen
 	if old != nil {
 		c.s.counters.superseded.Add(1)
-		old.close(closing{code: wire.CloseNotNewest, reason: wire.GenReason(gen), dropQueue: true})
+		old.close(&closing{code: wire.CloseNotNewest, reason: wire.GenReason(gen), denial: deniedNotNewest})
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 func BenchmarkPublish(b *testing.B) {
 	for _, followers := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("followers=%d", followers), func(b *testing.B) {
-			srv, err := server.New(server.Options{Logger: slog.New(slog.DiscardHandler)})
+			srv, err := server.New(server.Options{Logger: slog.New(slog.DiscardHandler), NoOrigin: true, Admission: server.Admission{Handshakes: 10_000}})
 			if err != nil {
 				b.Fatal(err)
 			}

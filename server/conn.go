@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ const (
 type conn struct {
 	s        *Server
 	identity Identity
+	address  string // as Admission.Address names it
 	sock     *socket
 	ws       *websocket.Conn
 
@@ -49,18 +51,12 @@ type conn struct {
 	turn         int // the follow that is read first
 	msgs         lane[wire.Msg]
 	msgBytes     int // bodies in msgs
-	subs         lane[wire.Frame]
+	subs         lane[func()]
+	rechecking   bool // asked to authorise again, and not yet begun
 
-	hold hold // of the msgs lane alone
-}
-
-// closing says how a connection is to be closed.
-type closing struct {
-	code   int
-	reason string
-	// dropQueue says that messages which were received and not yet begun are not
-	// begun any more.
-	dropQueue bool
+	hold    hold   // of the msgs lane alone
+	strikes int    // the same: messages in a row that were refused for now
+	replay  replay // guarded by replays.mu
 }
 
 func newConn(s *Server, id Identity) *conn {
@@ -85,17 +81,14 @@ func poke(signal chan<- struct{}) {
 
 // close asks the writer to send what is queued besides events, and then a close
 // frame. It reports whether the connection was open until now. It does not wait.
-func (c *conn) close(how closing) bool {
+func (c *conn) close(how *closing) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.bye != nil || c.ended {
 		return false
 	}
-	how.reason = wire.ClipReason(how.reason)
-	c.bye = &how
-	if how.dropQueue {
-		c.msgs.queue, c.msgBytes = nil, 0
-	}
+	c.bye = how
+	c.msgs.queue, c.msgBytes = nil, 0 // what was not begun is sent again
 	close(c.stop)
 	if c.greeting {
 		c.sock.interrupt()
@@ -125,6 +118,8 @@ func (c *conn) end() {
 	for _, f := range follows {
 		f.drop(c.s)
 	}
+	c.s.replays.leave(c)
+	c.s.admission.leave(c.address)
 	c.s.remove(c)
 	if c.session != nil {
 		c.s.sessions.detach(c.session, c)
@@ -132,10 +127,23 @@ func (c *conn) end() {
 }
 
 // sayGoodbye performs the close handshake, for at most the goodbye.
-func (c *conn) sayGoodbye(code int, reason string) {
+func (c *conn) sayGoodbye(how *closing) {
 	c.sock.finish()
-	_ = c.ws.Close(websocket.StatusCode(code), reason) // the peer may be gone, and we are leaving
+	_ = c.ws.Close(websocket.StatusCode(how.code), wire.ClipReason(how.reason)) // the peer may be gone, and we are leaving
 	c.end()
+}
+
+// yield gives a turn to replay back when it is not needed any more, or others wait.
+// The writer calls it after each write.
+func (c *conn) yield() {
+	c.mu.Lock()
+	replaying := slices.ContainsFunc(c.follows, func(f *follow) bool { return f.replay })
+	c.mu.Unlock()
+	if replaying {
+		c.s.replays.yield(c)
+	} else {
+		c.s.replays.leave(c)
+	}
 }
 
 // answer queues a frame that is not an event.

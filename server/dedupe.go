@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // memoryBytes bounds the results that are remembered for one user.
@@ -18,6 +20,8 @@ type memory struct {
 	window time.Duration
 	limit  int
 	clock  func() time.Duration
+
+	limiter *rate.Limiter // of messages, resent ones included
 
 	mu      sync.Mutex
 	byID    map[string]*record
@@ -42,22 +46,26 @@ type answer struct {
 }
 
 func newMemory(id string, s *Server) *memory {
-	return &memory{id: id, window: s.opts.DedupeWindow, limit: s.opts.DedupeLimit, clock: s.clock}
+	a := &s.opts.Admission
+	return &memory{
+		id: id, window: s.opts.DedupeWindow, limit: s.opts.DedupeLimit, clock: s.clock,
+		limiter: rate.NewLimiter(rate.Limit(a.MessageRate), a.MessageBurst),
+	}
 }
 
-// admission is what memory says of a message that arrives.
-type admission int
+// finding is what memory says of a message that arrives.
+type finding int
 
 const (
-	admitted  admission = iota // new: run it and settle the record
-	known                      // its answer is there, or will be once record.done is closed
-	conflicts                  // the id was used with another body
-	full                       // no room to remember it
+	admitted  finding = iota // new: run it and settle the record
+	known                    // its answer is there, or will be once record.done is closed
+	conflicts                // the id was used with another body
+	full                     // no room to remember it
 )
 
 // admit looks the message up and, when it is new, records it as running. For full,
 // wait is when to try again.
-func (m *memory) admit(id string, body []byte) (r *record, a admission, wait time.Duration) {
+func (m *memory) admit(id string, body []byte) (r *record, f finding, wait time.Duration) {
 	sum := sha256.Sum256(body)
 	m.mu.Lock()
 	defer m.mu.Unlock()

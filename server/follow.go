@@ -21,6 +21,8 @@ type follow struct {
 	flight    *flight // what is waited for, nil: there is no snapshot to be had
 	overtaken int     // how many snapshots the log had passed when they came
 	gap       string  // why the client's position was void
+
+	replay bool // what was missed is still being written
 }
 
 // drop gives the follow up.
@@ -64,6 +66,7 @@ func (c *conn) ask(f *follow, want wire.Want, learned *flight) wire.Answer {
 		gap = "the log no longer reaches back to the position"
 	default:
 		f.place(want.After, c.wake)
+		f.replay = f.cursor.After() < head
 		poke(c.wake)
 		return a
 	}
@@ -149,12 +152,17 @@ func (c *conn) read(f *follow, o *output) {
 	if f.owed || f.cursor == nil || !f.cursor.Pending() || o.isFull() {
 		return
 	}
+	if f.replay && !c.s.replays.take(c) {
+		return // wake is poked when it is our turn
+	}
 	from, data, err := f.cursor.Next(o.data[:0], o.left())
 	o.data = data
 	if err != nil {
+		f.replay = false
 		c.fall(f, o)
 		return
 	}
+	f.replay = f.replay && f.cursor.Pending()
 	o.events(f.topic.name, from, data, c.batch)
 }
 

@@ -40,6 +40,7 @@ func newWorld(t *testing.T, o server.Options) *world {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.NoOrigin = true
 	srv, err := server.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ import (
 func onLoopback(t *testing.T, o server.Options, configure func(*httptest.Server)) (srv *server.Server, url string) {
 	t.Helper()
 	o.Logger = slog.New(slog.DiscardHandler)
+	o.NoOrigin = true
 	srv, err := server.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +160,7 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 func TestMiddlewareThatWrapsTheResponseWriter(t *testing.T) {
-	srv, err := server.New(server.Options{Logger: slog.New(slog.DiscardHandler)})
+	srv, err := server.New(server.Options{Logger: slog.New(slog.DiscardHandler), NoOrigin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func BenchmarkFanOut(b *testing.B) {
 	for _, clients := range []int{1, 100} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
-			srv, err := server.New(server.Options{})
+			srv, err := server.New(server.Options{NoOrigin: true})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -31,21 +31,66 @@ func (c *conn) handle(m wire.Msg) {
 	}
 	if h := c.hold; h.id != "" && h.id != m.ID && c.s.clock()-h.since < holdLife {
 		c.reply(m.ID, answer{refusal: &Refusal{Code: wire.NackBusy, Reason: "after message " + h.id, Retry: h.retry}})
+		c.strike()
 		return
 	}
 	c.hold = hold{}
-	a := c.settle(m)
+	c.s.handling.Add(1)
+	defer c.s.handled()
+	a, limited := c.limit()
+	if !limited {
+		c.strikes = 0
+		a = c.settle(m)
+	}
 	if a.refusal != nil && a.refusal.Retry > 0 {
 		c.hold = hold{id: m.ID, retry: a.refusal.Retry, since: c.s.clock()}
 	}
 	c.reply(m.ID, a)
+	if limited {
+		c.s.counters.limited.Add(1)
+		c.strike()
+	}
+}
+
+func (s *Server) handled() {
+	if s.handling.Add(-1) == 0 {
+		poke(s.left)
+	}
+}
+
+// limit refuses a message for now when its user sends too many.
+func (c *conn) limit() (a answer, limited bool) {
+	limiter := c.session.memory.limiter
+	if limiter.Allow() {
+		return answer{}, false
+	}
+	// Until then there is room for all that may be in flight, or for a burst.
+	n := float64(min(c.s.opts.Window, limiter.Burst()))
+	retry := time.Duration(n / float64(limiter.Limit()) * float64(time.Second))
+	return answer{refusal: &Refusal{
+		Code: wire.NackBusy, Reason: "too many messages", Retry: min(max(retry, minLimitRetry), maxLimitRetry),
+	}}, true
+}
+
+const (
+	minLimitRetry = 100 * time.Millisecond
+	maxLimitRetry = 30 * time.Second
+)
+
+// strike counts a message that came although the client was asked to wait. What
+// was in flight may come; who goes on is closed.
+func (c *conn) strike() {
+	c.strikes++
+	if c.strikes > 2*c.s.opts.Window {
+		c.close(&closing{code: wire.CloseTooMany, reason: c.s.admission.later().reason()})
+	}
 }
 
 // settle finds the answer: in memory, or by running the message.
 func (c *conn) settle(m wire.Msg) answer {
 	memory := c.session.memory
-	r, admission, wait := memory.admit(m.ID, m.Body)
-	switch admission {
+	r, finding, wait := memory.admit(m.ID, m.Body)
+	switch finding {
 	case admitted:
 		a := c.run(m)
 		memory.settle(r, a)

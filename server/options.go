@@ -27,6 +27,10 @@ var (
 	ErrNoSnapshot = errors.New("server: stream has no snapshot")
 	// ErrClosed is returned by calls on a Server that was closed.
 	ErrClosed = errors.New("server: closed")
+	// ErrDraining is returned by Drain when there is a drain already.
+	ErrDraining = errors.New("server: draining already")
+	// ErrNoSession is returned by PublishToSession for a session that is not known.
+	ErrNoSession = errors.New("server: no such session")
 )
 
 // Identity is who is behind a connection, as Authenticate says.
@@ -122,9 +126,14 @@ type Options struct {
 	// Origins are the origins, besides the endpoint's own host, from which browsers
 	// may connect: "https://example.com", with a port where it is not the default.
 	// They are compared exactly. The own host is what the request's Host header says:
-	// behind a proxy that changes it, list the site here. A request without an Origin
-	// is not from a browser and passes.
+	// behind a proxy that changes it, list the site here.
 	Origins []string
+	// NoOrigin lets upgrades without an Origin pass: native clients, and whatever else
+	// is not a browser. A browser always sends one.
+	NoOrigin bool
+
+	// Admission bounds connections, handshakes and messages.
+	Admission Admission
 
 	// Log bounds each stream's log.
 	Log stream.Limits
@@ -134,8 +143,16 @@ type Options struct {
 	// at least 10 ms.
 	Heartbeat time.Duration
 	// Spread is announced to clients: over how long to spread their first reconnect.
+	// It is connections to move by the handshakes that the nodes can take in a second.
 	// Default 8 s.
 	Spread time.Duration
+	// DrainGrace is how long Drain still serves upgrades while Ready says no already:
+	// what the balancer needs to notice. Default 0: nothing stands in front.
+	DrainGrace time.Duration
+	// RestartTime is how long after the end of a drain a successor may need until it
+	// answers: clients that could not move elsewhere come back from then on, within
+	// Spread. Default 1 s.
+	RestartTime time.Duration
 	// HelloTimeout is how long a client may take from upgrade to resume. Default 10 s.
 	HelloTimeout time.Duration
 	// WriteTimeout is how long a connection may take nothing of what is sent.
@@ -206,6 +223,8 @@ func (o Options) prepare() (Options, error) {
 	}
 	duration("Heartbeat", &o.Heartbeat, wire.DefaultHeartbeat)
 	duration("Spread", &o.Spread, wire.DefaultSpread)
+	duration("DrainGrace", &o.DrainGrace, 0)
+	duration("RestartTime", &o.RestartTime, time.Second)
 	duration("HelloTimeout", &o.HelloTimeout, wire.DefaultHelloTimeout)
 	duration("WriteTimeout", &o.WriteTimeout, wire.DefaultWriteTimeout)
 	duration("SnapshotTimeout", &o.SnapshotTimeout, defaultSnapshotTime)
@@ -233,6 +252,7 @@ func (o Options) prepare() (Options, error) {
 	number("UserSessions", &o.UserSessions, 100)
 	number("IdleSessions", &o.IdleSessions, 100_000)
 	number("Snapshots", &o.Snapshots, 8)
+	o.Admission.prepare(bad)
 	if o.Window > maxWindow {
 		bad("Window", o.Window, "must be at most 1024")
 	}

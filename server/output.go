@@ -9,9 +9,10 @@ import (
 
 // WebSocket opcodes, RFC 6455 section 5.2.
 const (
-	opText = 0x1
-	opPing = 0x9
-	opPong = 0xa
+	opText  = 0x1
+	opClose = 0x8
+	opPing  = 0x9
+	opPong  = 0xa
 )
 
 // output is what the writer hands to the socket in one go: whole WebSocket frames,

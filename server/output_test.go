@@ -143,13 +143,13 @@ func FuzzClientFrame(f *testing.F) {
 			t.Errorf("the message was changed")
 		}
 		if err != nil {
-			fault, ok := err.(*fault) //nolint:errorlint // take returns no other
+			fault, ok := err.(*closing) //nolint:errorlint // take returns no other
 			if !ok || fault.reason == "" || fault.code == 0 {
 				t.Errorf("error %v", err)
 			}
 		}
 		o := new(output)
-		c.fill(o)
+		_ = c.fill(o)
 		for _, text := range received(t, o) {
 			if _, err := wire.Decode([]byte(text)); err != nil {
 				t.Errorf("answer %q: %v", text, err)

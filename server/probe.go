@@ -7,7 +7,8 @@ import "net/http"
 // 503. It is for GET; mount it beside the endpoint, where the same cookies arrive.
 func (s *Server) Probe() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if origin := r.Header.Get("Origin"); origin != "" && s.allowsOrigin(r) {
+		origin := r.Header.Get("Origin") // a browser sends none to the page's own host
+		if origin != "" && s.allowsOrigin(r) {
 			h := w.Header()
 			h.Set("Access-Control-Allow-Origin", origin)
 			h.Set("Access-Control-Allow-Credentials", "true")
@@ -19,12 +20,17 @@ func (s *Server) Probe() http.Handler {
 			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 			return
 		}
-		status := http.StatusServiceUnavailable
-		if !s.isClosed() {
-			_, status = s.admit(r)
+		d, retry := s.refuses()
+		switch {
+		case d != notDenied:
+		case origin != "" && !s.allowsOrigin(r):
+			d = deniedOrigin
+		default:
+			_, d = s.authenticate(r)
+			retry = authRetry
 		}
-		if status != 0 {
-			s.reject(w, status)
+		if d != notDenied {
+			reject(w, d, retry)
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")

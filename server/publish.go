@@ -43,9 +43,29 @@ func (s *Server) PublishTo(ctx context.Context, user string, data []byte) (sessi
 		if _, err := own.log.Append(data); err != nil {
 			return sessions, fmt.Errorf("server: publish to a user: %w", err)
 		}
+		s.counters.published.Add(1)
 		sessions++
 	}
 	return sessions, nil
+}
+
+// PublishToSession appends an event to the own stream of one session, as a Message
+// names it, with a connection or without. It returns the event's number. The error
+// is ErrNoSession when the session is not known here, or was forgotten; else data and
+// errors are as for Publish.
+func (s *Server) PublishToSession(ctx context.Context, session string, data []byte) (seq uint64, err error) {
+	if err = s.mayPublish(ctx, data); err != nil {
+		return 0, fmt.Errorf("server: publish to a session: %w", err)
+	}
+	own := s.sessions.own(session)
+	if own == nil {
+		return 0, fmt.Errorf("server: publish to a session: %w", ErrNoSession)
+	}
+	if seq, err = own.log.Append(data); err != nil {
+		return 0, fmt.Errorf("server: publish to a session: %w", err)
+	}
+	s.counters.published.Add(1)
+	return seq, nil
 }
 
 func (s *Server) mayPublish(ctx context.Context, data []byte) error {

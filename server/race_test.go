@@ -25,6 +25,7 @@ func TestPublishWhileClientsComeAndGo(t *testing.T) {
 	const life = 1500 * time.Millisecond
 	srv, err := server.New(server.Options{
 		Authenticate: byHeader,
+		NoOrigin:     true,
 		Heartbeat:    10 * time.Millisecond,
 		WriteTimeout: 100 * time.Millisecond,
 		Log:          stream.Limits{Events: 200},

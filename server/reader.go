@@ -15,21 +15,11 @@ import (
 	"github.com/longwire/longwire/wire"
 )
 
-// fault is what a client did wrong, as the close that tells it so.
-type fault struct {
-	code   int
-	reason string
-}
-
-func (f *fault) Error() string { return strconv.Itoa(f.code) + " " + f.reason }
-
-func badFrame(reason string) error { return &fault{wire.CloseBadRequest, reason} }
-
 // buffers hold messages while they are taken apart.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // readMessage reads one text message of at most limit bytes and gives it to use,
-// which must not keep it. The error is a *fault, or one of the connection.
+// which must not keep it. The error is a *closing, or one of the connection.
 func (c *conn) readMessage(limit int64, use func(msg []byte) error) error {
 	// The context must not end: the library would close the connection for it.
 	kind, r, err := c.ws.Reader(context.Background())
@@ -37,7 +27,7 @@ func (c *conn) readMessage(limit int64, use func(msg []byte) error) error {
 		return err
 	}
 	if kind != websocket.MessageText {
-		return &fault{wire.CloseUnsupported, "binary message: only text is spoken"}
+		return &closing{wire.CloseUnsupported, "binary message: only text is spoken", deniedBadHello}
 	}
 	buf := buffers.Get().(*bytes.Buffer)
 	defer func() {
@@ -50,7 +40,7 @@ func (c *conn) readMessage(limit int64, use func(msg []byte) error) error {
 		return err
 	}
 	if int64(buf.Len()) > limit {
-		return &fault{wire.CloseTooBig, "message larger than " + strconv.FormatInt(limit, 10) + " bytes"}
+		return &closing{wire.CloseTooBig, "message larger than " + strconv.FormatInt(limit, 10) + " bytes", deniedBadHello}
 	}
 	return use(buf.Bytes())
 }
@@ -58,7 +48,7 @@ func (c *conn) readMessage(limit int64, use func(msg []byte) error) error {
 // decode reads the one frame of a client's message.
 func decode(msg []byte) (wire.Frame, error) {
 	if !utf8.Valid(msg) {
-		return nil, &fault{wire.CloseInvalidUTF8, "message is not valid UTF-8"}
+		return nil, &closing{wire.CloseInvalidUTF8, "message is not valid UTF-8", deniedBadHello}
 	}
 	if text := bytes.TrimLeft(msg, " \t\r\n"); len(text) > 0 && text[0] == '[' {
 		return nil, badFrame("message is an array: a client sends one frame each")
@@ -78,7 +68,7 @@ func (c *conn) readLoop() {
 		if err == nil {
 			continue
 		}
-		if f, ok := errors.AsType[*fault](err); ok {
+		if f, ok := errors.AsType[*closing](err); ok {
 			c.fail(f)
 			return
 		}
@@ -91,10 +81,10 @@ func (c *conn) readLoop() {
 }
 
 // fail closes the connection for what the client did.
-func (c *conn) fail(f *fault) {
+func (c *conn) fail(f *closing) {
 	c.s.counters.malformed.Add(1)
 	c.s.log.Debug("longwire: malformed frame", "code", f.code, "reason", f.reason)
-	c.close(closing{code: f.code, reason: f.reason, dropQueue: true})
+	c.close(&closing{code: f.code, reason: f.reason})
 }
 
 // waitForRoom waits until another frame can be taken in. It reports false when the
@@ -134,12 +124,12 @@ func (c *conn) take(msg []byte) error {
 	case wire.Ping:
 		c.answerLocked(wire.Pong(f))
 	case wire.Sub:
-		enter(c, &c.subs, frame, c.subscribe)
+		enter(c, &c.subs, func() { c.subscribe(f) }, call)
 	case wire.Unsub:
 		if f.Stream == "" {
 			return badFrame("unsub: stream: missing")
 		}
-		enter(c, &c.subs, frame, c.subscribe)
+		enter(c, &c.subs, func() { c.unsubscribe(f) }, call)
 	case wire.Resume:
 		return badFrame("resume: a second one on this connection")
 	case wire.Unknown:

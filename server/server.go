@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/longwire/longwire/stream"
@@ -23,6 +24,10 @@ type Server struct {
 	sessions  sessions
 	snapshots snapshots
 	counters  counters
+	admission *admission
+	gate      *gate
+	replays   replays
+	drain     drain
 	started   time.Time
 	dedupeID  string // names this process's memory of the message ids of users
 
@@ -30,9 +35,13 @@ type Server struct {
 	ctx    context.Context //nolint:containedctx // belongs to the server, not to a call
 	cancel context.CancelFunc
 
-	mu      sync.Mutex
-	closed  bool
-	conns   map[*conn]struct{}
+	mu     sync.Mutex
+	closed bool
+	conns  map[*conn]struct{}
+	left   chan struct{} // for the drain: a connection has ended, or the last message was handled
+
+	handling atomic.Int64 // messages being handled
+
 	sweeper *time.Timer // nil while there is nothing to forget
 	wg      sync.WaitGroup
 }
@@ -54,11 +63,15 @@ func New(options Options) (*Server, error) {
 		dedupeID: newEpoch(),
 		started:  time.Now(),
 		conns:    make(map[*conn]struct{}),
+		left:     make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.topics.init(s)
 	s.sessions.init(s)
 	s.snapshots.s = s
+	s.admission = newAdmission(&s.opts)
+	s.gate = newGate(s.opts.Admission.Welcomes)
+	s.replays.free = s.opts.Admission.Replays
 	return s, nil
 }
 
@@ -77,7 +90,7 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	s.cancel()
 	for _, c := range conns {
-		c.close(closing{code: wire.CloseGoingAway, reason: "server closed", dropQueue: true})
+		c.close(&closing{code: wire.CloseGoingAway, reason: "server closed", denial: deniedClosed})
 	}
 	s.wg.Wait()
 	return nil
@@ -90,6 +103,12 @@ func (s *Server) allConns() []*conn {
 		conns = append(conns, c)
 	}
 	return conns
+}
+
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.allConns()
 }
 
 func (s *Server) isClosed() bool {
@@ -109,20 +128,25 @@ func (s *Server) enter() bool {
 	return !s.closed
 }
 
-// add registers a connection; it reports false once the server is closed.
-func (s *Server) add(c *conn) bool {
+// add registers a connection, or returns how to close it because it comes too late.
+func (s *Server) add(c *conn) *closing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
-		s.conns[c] = struct{}{}
+	switch {
+	case s.closed:
+		return &closing{wire.CloseGoingAway, "server closed", deniedClosed}
+	case s.drain.refusing:
+		return s.drained()
 	}
-	return !s.closed
+	s.conns[c] = struct{}{}
+	return nil
 }
 
 func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	poke(s.left)
 }
 
 // Disconnect closes every connection of user with a close code (1000, 1001, 1008,
@@ -138,12 +162,9 @@ func (s *Server) Disconnect(user string, code int, reason string) int {
 		s.log.Error("longwire: Disconnect with a close code that cannot be sent", "code", code)
 		code = wire.ClosePolicy
 	}
-	s.mu.Lock()
-	conns := s.allConns()
-	s.mu.Unlock()
 	n := 0
-	for _, c := range conns {
-		if c.identity.User == user && c.close(closing{code: code, reason: reason, dropQueue: true}) {
+	for _, c := range s.connections() {
+		if c.identity.User == user && c.close(&closing{code: code, reason: reason, denial: deniedForbidden}) {
 			n++
 		}
 	}

@@ -48,21 +48,26 @@ func (ss *sessions) init(s *Server) {
 
 // attach gives the session to the connection c: the one named id when it is there
 // and belongs to the user, else a new one. Foreign and unknown ids are answered
-// alike. old is the connection that was superseded, if any. When gen is not above
-// the session's, nothing has changed, ok is false and inForce is the session's gen.
-// A gen of 0 is the next one.
-func (ss *sessions) attach(c *conn, id, user string, gen uint64) (sess *session, old *conn, inForce uint64, ok bool) {
+// alike. old is the connection that was superseded, if any. A gen of 0 is the next
+// one. When it is denied nothing has changed: gen is not above the session's, which
+// inForce is then, or the user has too many.
+func (ss *sessions) attach(c *conn, id, user string, gen uint64) (sess *session, old *conn, inForce uint64, denied denial) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	sess = ss.all[id]
-	if sess == nil || sess.user != user {
+	sess = ss.find(id, user)
+	if sess == nil || sess.current == nil {
+		if ss.live(user) >= ss.s.opts.Admission.UserConnections {
+			return nil, nil, 0, deniedUser
+		}
+	}
+	if sess == nil {
 		sess = ss.create(user)
 	}
 	if gen == 0 {
 		gen = sess.gen + 1
 	}
 	if gen <= sess.gen {
-		return nil, nil, sess.gen, false
+		return nil, nil, sess.gen, deniedNotNewest
 	}
 	if sess.idle != nil {
 		ss.idle.Remove(sess.idle)
@@ -70,7 +75,35 @@ func (ss *sessions) attach(c *conn, id, user string, gen uint64) (sess *session,
 	}
 	old = sess.current
 	sess.gen, sess.current = gen, c
-	return sess, old, gen, true
+	return sess, old, gen, notDenied
+}
+
+// find returns the session named id if it is there and belongs to the user. It
+// needs ss.mu.
+func (ss *sessions) find(id, user string) *session {
+	if sess := ss.all[id]; sess != nil && sess.user == user {
+		return sess
+	}
+	return nil
+}
+
+func (ss *sessions) knows(id, user string) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.find(id, user) != nil
+}
+
+// live returns how many sessions of the user have a connection. It needs ss.mu.
+func (ss *sessions) live(user string) int {
+	n := 0
+	if a := ss.users[user]; a != nil {
+		for sess := range a.sessions {
+			if sess.current != nil {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // create needs ss.mu.
@@ -167,6 +200,16 @@ func (ss *sessions) forget() bool {
 		}
 	}
 	return waiting
+}
+
+// own returns the own stream of a session, or nil.
+func (ss *sessions) own(id string) *topic {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if sess := ss.all[id]; sess != nil {
+		return sess.own
+	}
+	return nil
 }
 
 // ofUser returns the own streams of the user's sessions.

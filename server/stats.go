@@ -9,16 +9,17 @@ type Stats struct {
 	Live        int // sessions with a connection
 	Streams     int // named streams known
 
-	Upgrades   uint64 // connections upgraded
-	Rejected   uint64 // requests answered 401, 403 or 503
-	Welcomes   uint64 // sessions confirmed
-	Resumed    uint64 // of these, sessions taken up again
-	Superseded uint64 // connections closed for a newer one of their session
-	Stalled    uint64 // connections dropped because they took nothing
-	Silent     uint64 // connections dropped because they said nothing
-	Malformed  uint64 // connections closed for what they sent
+	Handshakes uint64            // upgrades asked for; those that were denied and Welcomes add up to it
+	Denied     map[string]uint64 // of these, by reason, those that came to nothing; nil: none
+	Shed       uint64            // of these, those that were answered with close code 1013 at once
+	Welcomes   uint64            // sessions confirmed
+	Resumed    uint64            // of these, sessions taken up again
+	Superseded uint64            // connections closed for a newer one of their session
+	Stalled    uint64            // connections dropped because they took nothing
+	Silent     uint64            // connections dropped because they said nothing
+	Malformed  uint64            // connections closed for what they sent
 
-	Published uint64 // events appended to named streams
+	Published uint64 // events appended to streams
 	Events    uint64 // events written to connections
 	Frames    uint64 // WebSocket messages written to connections
 	Resyncs   uint64 // positions answered with resync
@@ -29,15 +30,20 @@ type Stats struct {
 	Messages   uint64 // messages handled by OnMessage
 	Duplicates uint64 // messages answered from memory
 	Refused    uint64 // nacks written
+	Limited    uint64 // messages beyond their user's rate
 }
 
 type counters struct {
-	upgrades, rejected, welcomes, resumed, superseded atomic.Uint64
-	stalled, silent, malformed                        atomic.Uint64
-	published, events, frames                         atomic.Uint64
-	resyncs, resets, snapshots, computed              atomic.Uint64
-	messages, duplicates, refused                     atomic.Uint64
+	handshakes, shed, welcomes, resumed, superseded atomic.Uint64
+	denied                                          [denials]atomic.Uint64
+	acceptWaits                                     atomic.Uint64
+	stalled, silent, malformed                      atomic.Uint64
+	published, events, frames                       atomic.Uint64
+	resyncs, resets, snapshots, computed            atomic.Uint64
+	messages, duplicates, refused, limited          atomic.Uint64
 }
+
+func (s *Server) deny(d denial) { s.counters.denied[d].Add(1) }
 
 // Stats returns the counts of this moment, each for itself.
 func (s *Server) Stats() Stats {
@@ -46,13 +52,23 @@ func (s *Server) Stats() Stats {
 	s.mu.Unlock()
 	all, live := s.sessions.count()
 	n := &s.counters
+	var denied map[string]uint64
+	for d := notDenied + 1; d < denials; d++ {
+		if count := n.denied[d].Load(); count > 0 {
+			if denied == nil {
+				denied = make(map[string]uint64)
+			}
+			denied[d.String()] = count
+		}
+	}
 	return Stats{
 		Connections: connections,
 		Sessions:    all,
 		Live:        live,
 		Streams:     s.topics.count(),
-		Upgrades:    n.upgrades.Load(),
-		Rejected:    n.rejected.Load(),
+		Handshakes:  n.handshakes.Load(),
+		Denied:      denied,
+		Shed:        n.shed.Load(),
 		Welcomes:    n.welcomes.Load(),
 		Resumed:     n.resumed.Load(),
 		Superseded:  n.superseded.Load(),
@@ -69,5 +85,6 @@ func (s *Server) Stats() Stats {
 		Messages:    n.messages.Load(),
 		Duplicates:  n.duplicates.Load(),
 		Refused:     n.refused.Load(),
+		Limited:     n.limited.Load(),
 	}
 }

@@ -82,16 +82,21 @@ func (c *conn) unfollow(stream string) {
 	}
 }
 
-// subscribe answers one sub or unsub. It runs in the subs lane, so in order.
-func (c *conn) subscribe(frame wire.Frame) {
+// call works the subs lane, in which everything that changes what is followed runs
+// in order.
+func call(f func()) { f() }
+
+func (c *conn) unsubscribe(unsub wire.Unsub) {
+	if c.isOpen() {
+		c.unfollow(unsub.Stream)
+	}
+}
+
+// subscribe answers one sub.
+func (c *conn) subscribe(sub wire.Sub) {
 	if !c.isOpen() {
 		return
 	}
-	if unsub, ok := frame.(wire.Unsub); ok {
-		c.unfollow(unsub.Stream)
-		return
-	}
-	sub := frame.(wire.Sub)
 	c.mu.Lock()
 	f := c.find(sub.Stream)
 	c.mu.Unlock()

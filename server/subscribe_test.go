@@ -225,7 +225,7 @@ func TestUnusedStreamComesBackWithANewEpoch(t *testing.T) {
 		w.net.Cut()
 		time.Sleep(time.Hour)
 		want(t, "streams in the end", w.srv.Stats(), server.Stats{
-			Upgrades: 2, Welcomes: 2, Published: 62, Resyncs: 1, Resets: 1,
+			Handshakes: 2, Welcomes: 2, Published: 62, Resyncs: 1, Resets: 1,
 			Frames: w.srv.Stats().Frames, Events: w.srv.Stats().Events,
 		})
 	})

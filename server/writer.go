@@ -28,7 +28,7 @@ func (c *conn) writeLoop() {
 			return
 		}
 		if bye != nil {
-			c.sayGoodbye(bye.code, bye.reason)
+			c.sayGoodbye(bye)
 			return
 		}
 		d, sleep := c.look(w.sent, w.pinged)
@@ -78,6 +78,7 @@ func (w *writer) flush() (*closing, error) {
 		if err := w.write(o); err != nil {
 			return bye, err
 		}
+		w.conn.yield()
 	}
 }
 
@@ -140,7 +141,7 @@ func (w *writer) act(d due) bool {
 		c.s.counters.silent.Add(1)
 		return false
 	case d.expired:
-		c.close(closing{code: wire.CloseLoginExpired, reason: "login expired", dropQueue: true})
+		c.close(&closing{code: wire.CloseLoginExpired, reason: "login expired"})
 		return true
 	}
 	o := outputs.Get().(*output)

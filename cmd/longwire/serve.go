@@ -54,6 +54,7 @@ func parseServe(args []string, out io.Writer) (config, error) {
 	fs.DurationVar(&c.server.HelloTimeout, "hello-timeout", wire.DefaultHelloTimeout, "wait for the first frame of a connection for this `duration`")
 	fs.DurationVar(&c.server.WriteTimeout, "write-timeout", wire.DefaultWriteTimeout, "give up a connection that took no byte for this `duration`")
 	fs.StringVar(&origins, "origins", "", "pages of these `origins` may connect too, such as https://example.com, separated by commas (default: only the own page)")
+	fs.BoolVar(&c.server.NoOrigin, "no-origin", false, "accept WebSockets without an Origin header too: programs that are no browsers")
 	fs.DurationVar(&c.loginLife, "login-life", 0, "a login expires after this `duration`; 0 means never")
 	fs.BoolVar(&c.verbose, "v", false, "log details too")
 	switch err := fs.Parse(args); {

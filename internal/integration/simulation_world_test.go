@@ -47,6 +47,7 @@ func (w *simWorld) options() server.Options {
 	p := w.p
 	o := server.Options{
 		Logger:    slog.New(slog.DiscardHandler),
+		NoOrigin:  true,
 		Log:       stream.Limits{Events: p.Log},
 		Spread:    p.Spread,
 		Heartbeat: p.Heartbeat,

@@ -55,6 +55,7 @@ func (w *world) serve(l net.Listener) {
 	w.t.Helper()
 	o := w.o
 	o.Logger = slog.New(slog.DiscardHandler)
+	o.NoOrigin = true
 	if o.OnMessage == nil {
 		o.OnMessage = func(_ context.Context, m server.Message) (json.RawMessage, error) {
 			w.mu.Lock()
