@@ -18,7 +18,9 @@ import (
 const serveUsage = `Runs the demo server: live data of this host, a chat, and the page that shows both.
 
 The first line on stdout is the address of the page; everything else goes to
-stderr. SIGINT and SIGTERM end it. Streams: host (a sample each second), chat,
+stderr. SIGINT and SIGTERM drain it: /ready says no, clients are told to move and
+closed over -drain-window, and come back to where they were; a second signal ends
+it at once. Streams: host (a sample each second), chat,
 and any name under test/, which only the fault endpoints publish to. A page
 sends {"chat": "text"}, {"echo": any}, or {"refuse": {"code": "c", "reason": "r",
 "retryMs": 0}}, the last two with "delayMs": 0 to 10000 if wanted.
@@ -33,6 +35,7 @@ type config struct {
 	faults    bool
 	verbose   bool
 	loginLife time.Duration // zero: a login has no end
+	window    time.Duration // of the drain
 	server    server.Options
 }
 
@@ -51,6 +54,11 @@ func parseServe(args []string, out io.Writer) (config, error) {
 	fs.Int64Var(&c.server.Log.Bytes, "log-bytes", stream.DefaultBytes, "keep this number of `bytes` of each stream")
 	fs.DurationVar(&c.server.Log.Age, "log-age", stream.DefaultAge, "keep events for this `duration`")
 	fs.DurationVar(&c.server.SessionLife, "session-life", 0, "remember a session without a connection for this `duration` (default: that of -log-age)")
+	fs.DurationVar(&c.server.DrainGrace, "drain-grace", 0, "after SIGTERM go on accepting for this `duration`, until the balancer has noticed")
+	fs.DurationVar(&c.window, "drain-window", 5*time.Second, "then close the connections over this `duration`; 0 means at once")
+	fs.DurationVar(&c.server.RestartTime, "restart-time", time.Second, "let clients come back from that `duration` after the end of the drain on")
+	fs.IntVar(&c.server.Admission.Connections, "max-connections", 0, "turn away more than this `number` of connections (default 10,000)")
+	fs.Float64Var(&c.server.Admission.Handshakes, "handshakes", 0, "turn away more than this `number` of handshakes a second (default 500)")
 	fs.DurationVar(&c.server.HelloTimeout, "hello-timeout", wire.DefaultHelloTimeout, "wait for the first frame of a connection for this `duration`")
 	fs.DurationVar(&c.server.WriteTimeout, "write-timeout", wire.DefaultWriteTimeout, "give up a connection that took no byte for this `duration`")
 	fs.StringVar(&origins, "origins", "", "pages of these `origins` may connect too, such as https://example.com, separated by commas (default: only the own page)")
@@ -77,22 +85,26 @@ func parseServe(args []string, out io.Writer) (config, error) {
 	return c, nil
 }
 
-// checkBounds wants every number above zero, only -login-life may be zero.
+// checkBounds wants every number above zero, but for those of which zero says
+// something.
 func checkBounds(fs *flag.FlagSet) error {
+	mayBeZero := map[string]bool{"login-life": true, "drain-grace": true, "drain-window": true}
 	var err error
 	fs.Visit(func(f *flag.Flag) {
-		var n int64
+		var n float64
 		switch v := f.Value.(flag.Getter).Get().(type) {
 		case time.Duration:
-			n = int64(v)
+			n = float64(v)
 		case int:
-			n = int64(v)
+			n = float64(v)
 		case int64:
+			n = float64(v)
+		case float64:
 			n = v
 		default:
 			return
 		}
-		if n < 0 || n == 0 && f.Name != "login-life" {
+		if !(n > 0 || n == 0 && mayBeZero[f.Name]) { // NaN is neither
 			err = fmt.Errorf("invalid value %q for flag -%s: must be above zero", f.Value, f.Name)
 		}
 	})

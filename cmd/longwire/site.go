@@ -21,6 +21,7 @@ const (
 	hostSamples = 60
 
 	shutdownTime = time.Second     // for requests in flight
+	goodbyeTime  = 6 * time.Second // for close handshakes after the window of a drain
 	relistenTime = 5 * time.Second // for the address to become free again
 )
 
@@ -177,6 +178,7 @@ func (s *site) routes(ws *server.Server) http.Handler {
 	mux.Handle("/probe", probe)
 	mux.HandleFunc("/login", s.serveLogin)
 	mux.HandleFunc("POST /logout", s.serveLogout)
+	mux.Handle("/ready", ws.Ready())
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "ok")
 	})
@@ -198,19 +200,27 @@ func (s *site) take() *instance {
 	return in
 }
 
-// stop ends the server politely: no new connections, a close frame to each client,
-// some time for the requests in flight.
+// stop ends the server politely: the clients are moved away and closed while the
+// listener still answers, then the requests in flight get some time.
 func (s *site) stop(ctx context.Context) error {
-	in := s.take()
+	s.mu.Lock()
+	in := s.up
+	s.mu.Unlock()
 	if in == nil {
 		return nil
 	}
 	if s.faults != nil {
 		s.faults.Reset()
 	}
-	err := in.listener.Close()
-	err = errors.Join(err, in.ws.Close())
-	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
+	drainCtx, cancel := context.WithTimeout(ctx, s.config.server.DrainGrace+s.config.window+goodbyeTime)
+	defer cancel()
+	report, err := in.ws.Drain(drainCtx, s.config.window)
+	if report.Forced > 0 {
+		err = fmt.Errorf("drain: %d of %d connections were dropped at the end of the time", report.Forced, report.Connections)
+	}
+	s.take()
+	err = errors.Join(err, in.listener.Close(), in.ws.Close())
+	ctx, cancel = context.WithTimeout(ctx, shutdownTime)
 	defer cancel()
 	if in.http.Shutdown(ctx) != nil {
 		err = errors.Join(err, in.http.Close())
