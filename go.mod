@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/coder/websocket v1.8.15
+	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/hack-pad/safejs v0.1.0
 	github.com/shirou/gopsutil/v4 v4.26.10
 	golang.org/x/time v0.16.0

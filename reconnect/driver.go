@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"sync"
 	"time"
@@ -312,10 +313,14 @@ func parseRetryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// plainError is the text of err without the URL, which may hold a token.
+// plainError is the text of err without the URL, which may hold a token: without
+// what is in quotes, too, for there libraries repeat what they could not read, a
+// redirect's target or the answer of a server that echoes.
 func plainError(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		return fmt.Sprint(e.Err)
+		err = e.Err
 	}
-	return err.Error()
+	return quoted.ReplaceAllString(fmt.Sprint(err), `"…"`)
 }
+
+var quoted = regexp.MustCompile(`(?s)"(\\.|[^"\\])*("|$)`)

@@ -69,6 +69,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *conn {
 	ws, err := websocket.Accept(&hijackWriter{w, c.sock}, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // ServeHTTP has looked at the origin
 		CompressionMode:    websocket.CompressionDisabled,
+		Subprotocols:       s.opts.Subprotocols,
 		OnPingReceived:     c.pinged,
 	})
 	if err != nil {

@@ -135,6 +135,11 @@ type Options struct {
 	// Admission bounds connections, handshakes and messages.
 	Admission Admission
 
+	// Subprotocols are the WebSocket subprotocols that an upgrade picks from: the
+	// first of them that the client offers. None is needed, but a browser fails a
+	// connection that is answered with none of those that it offered.
+	Subprotocols []string
+
 	// Log bounds each stream's log.
 	Log stream.Limits
 
