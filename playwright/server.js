@@ -34,7 +34,7 @@ export class Server {
       throw new Error('the server is running already');
     }
     const address = this.url ? new URL(this.url).host : '127.0.0.1:0';
-    const child = spawn(binary, ['serve', '-addr', address, '-faults', '-v', ...this.#flags], {
+    const child = spawn(binary, ['serve', '-addr', address, '-faults', '-v', '-drain-window', '0s', ...this.#flags], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#process = child;

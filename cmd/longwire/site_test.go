@@ -37,7 +37,7 @@ func startServeUntil(t *testing.T, ctx context.Context, args ...string) *running
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := serve(ctx, append([]string{"-addr", "127.0.0.1:0", "-no-origin"}, args...), in, testWriter{t})
+		err := serve(ctx, append([]string{"-addr", "127.0.0.1:0", "-no-origin", "-drain-window", "0s"}, args...), in, testWriter{t})
 		in.CloseWithError(err)
 		ended <- err
 	}()
