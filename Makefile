@@ -76,8 +76,10 @@ lint-go: $(GOLANGCI_LINT)
 	$(GOLANGCI_LINT) run ./...
 	GOOS=js GOARCH=wasm $(GOLANGCI_LINT) run $(WASM_PACKAGES)
 	cd tools && ../$(GOLANGCI_LINT) run --config ../.golangci.yml ./...
+	cd bench/server && ../../$(GOLANGCI_LINT) run --config ../../.golangci.yml ./...
 	go mod tidy -diff
 	go -C tools mod tidy -diff
+	go -C bench/server mod tidy -diff
 
 .PHONY: lint-js
 lint-js: node_modules
@@ -89,6 +91,7 @@ lint-js: node_modules
 fmt: $(GOLANGCI_LINT) node_modules ## format Go and JavaScript
 	$(GOLANGCI_LINT) fmt ./...
 	cd tools && ../$(GOLANGCI_LINT) fmt --config ../.golangci.yml ./...
+	cd bench/server && ../../$(GOLANGCI_LINT) fmt --config ../../.golangci.yml ./...
 	playwright/node_modules/.bin/biome check --write .
 
 .PHONY: fuzz
@@ -110,6 +113,10 @@ bench: browsers bin/wasmbrowsertest web ## the benchmarks, in Go and from server
 	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /jsbridge$$)
 	PATH="$(CURDIR)/bin:$$PATH" go test -run '^$$' -bench . -v ./jsbridge
 	go run ./bench -chromium bin/headless-shell $(addprefix -firefox ,$(wildcard $(or $(FIREFOX),/usr/bin/firefox-esr)))
+
+.PHONY: bench-server
+bench-server: ## the server beside the centrifuge library, on Linux, in 5 minutes
+	go -C bench/server run .
 
 # --- Tools.
 

@@ -1,0 +1,200 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// mark is in every event once, and nowhere else.
+const mark = '~'
+
+// payload is an event's data: 140 bytes, which with what either protocol puts around
+// it are about 190 on the wire.
+var payload = []byte(`{"symbol":"XMPL","bid":101.25,"ask":101.27,"volume":12345,"text":"` +
+	string(mark) + strings.Repeat("x", 71) + `"}`)
+
+// host is the process of a server. Its exported methods are what it can be asked to
+// do.
+type host struct {
+	endpoints
+	addr     string
+	receipts *bufio.Reader
+	pipe     *os.File // below receipts
+	// Counted in events, from the start.
+	published, received uint64
+}
+
+// receipt is what a crowd says on the pipe: when the event of that number had
+// reached all clients, in ns since 1970.
+type receipt struct {
+	Event uint64
+	At    int64
+}
+
+const receiptSize = 16
+
+func runHost(args []string) error {
+	quiet := slices.Contains(args[1:], "quiet")
+	var e endpoints
+	var err error
+	switch kind := args[0]; kind {
+	case longwire:
+		e, err = newLongwire(quiet)
+	case centrifuge:
+		e, err = newCentrifuge(quiet)
+	default:
+		err = fmt.Errorf("no such server: %q", kind)
+	}
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // lasts as long as the process
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: e.handler, ReadHeaderTimeout: time.Minute}
+	go server.Serve(listener)                                     //nolint:errcheck // lasts as long as the process
+	if err := syscall.SetNonblock(receiptsFD, true); err != nil { // for deadlines
+		return err
+	}
+	pipe := os.NewFile(receiptsFD, "receipts")
+	return answerCalls("host", &host{
+		endpoints: e,
+		addr:      listener.Addr().String(),
+		receipts:  bufio.NewReader(pipe),
+		pipe:      pipe,
+	})
+}
+
+// Addr returns the address of the server.
+func (h *host) Addr(_ struct{}, addr *string) error { //nolint:unparam // net/rpc wants an error
+	*addr = h.addr
+	return nil
+}
+
+// Usage returns the CPU time that the process has used.
+func (h *host) Usage(_ struct{}, usage *Usage) (err error) {
+	*usage, err = usageNow()
+	return err
+}
+
+// Memory measures the process, after it has given back what it can if free.
+func (h *host) Memory(free bool, memory *Memory) (err error) {
+	*memory, err = memoryNow(free)
+	return err
+}
+
+// Publish publishes n events and waits for nobody.
+func (h *host) Publish(n int, _ *struct{}) error {
+	for range n {
+		if err := h.publishOne(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *host) publishOne() error {
+	h.published++
+	return h.publish(payload)
+}
+
+// Singles are events that were published one by one, each when the one before it had
+// reached all clients.
+type Singles struct {
+	Calls    []time.Duration // of publishing
+	Receipts []time.Duration // from the call's start to the last client's receipt
+}
+
+// Single publishes n events one by one.
+func (h *host) Single(n int, singles *Singles) error {
+	for range n {
+		started := time.Now()
+		if err := h.publishOne(); err != nil {
+			return err
+		}
+		singles.Calls = append(singles.Calls, time.Since(started))
+		r, err := h.wait() // for this one: no other is under way
+		if err != nil {
+			return err
+		}
+		singles.Receipts = append(singles.Receipts, time.Duration(r.At-started.UnixNano()))
+	}
+	return nil
+}
+
+// Pace says how a flood is published.
+type Pace struct {
+	For    time.Duration
+	Window int // how many events may be under way to the slowest client
+}
+
+// Flood are events that were published as fast as the slowest client took them.
+type Flood struct {
+	Events int
+	Took   time.Duration // until the last client had the last one
+}
+
+// Flood publishes as many events as the clients take within a time.
+func (h *host) Flood(p Pace, flood *Flood) error {
+	window := uint64(p.Window) //nolint:gosec // positive
+	// Refilled by the quarter: otherwise each receipt would let one event go.
+	refill := window - window/4
+	before := h.published
+	started := time.Now()
+	var last receipt
+	var err error
+	for time.Since(started) < p.For {
+		for h.published-h.received < window {
+			if err = h.publishOne(); err != nil {
+				return err
+			}
+		}
+		for h.published-h.received > refill {
+			if last, err = h.wait(); err != nil {
+				return err
+			}
+		}
+	}
+	for h.received < h.published {
+		if last, err = h.wait(); err != nil {
+			return err
+		}
+	}
+	flood.Events = int(h.published - before) //nolint:gosec // a count
+	flood.Took = time.Duration(last.At - started.UnixNano())
+	return nil
+}
+
+// patience bounds how long anything that was asked for may take to arrive.
+const patience = 30 * time.Second
+
+// wait returns the crowd's next receipt.
+func (h *host) wait() (receipt, error) {
+	_ = h.pipe.SetReadDeadline(time.Now().Add(patience)) // fails only when closed, as the read will
+	var text [receiptSize]byte
+	if _, err := io.ReadFull(h.receipts, text[:]); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fmt.Errorf("only %d of %d events have reached all clients: %w", h.received, h.published, err)
+		}
+		return receipt{}, err
+	}
+	var r receipt
+	if _, err := binary.Decode(text[:], binary.NativeEndian, &r); err != nil {
+		return receipt{}, err
+	}
+	h.received = r.Event
+	return r, nil
+}
