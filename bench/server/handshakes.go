@@ -20,6 +20,8 @@ type way struct {
 var ways = []way{
 	{"welcomed and kept", longwire, newcomer(longwire), ""},
 	{"401 from Authenticate", longwire, Visit{Path: pathUnauthorized, Status: 401}, "0.8"},
+	{"1013, over the rate", longwire, Visit{Path: pathTurnAway, Status: 101, Close: 1013}, "1"},
+	{"503, over the rate of those too", longwire, Visit{Path: pathTurnedAway, Status: 503}, "0.8"},
 	{"503 from a closed server", longwire, Visit{Path: pathClosed, Status: 503}, "0.8"},
 	{"centrifuge: subscribed and kept", centrifuge, newcomer(centrifuge), ""},
 	{"centrifuge: token refused", centrifuge, Visit{

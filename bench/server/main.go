@@ -60,10 +60,7 @@ func main() {
 			return
 		}
 	}
-	o, err := readOptions(os.Args[1:], os.Stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
+	o, err := readOptions(os.Args[1:])
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		err = run(ctx, os.Stdout, os.Stderr, o)
@@ -75,14 +72,14 @@ func main() {
 	}
 }
 
-func readOptions(args []string, stderr io.Writer) (options, error) {
+// readOptions ends the program for flags that cannot be read.
+func readOptions(args []string) (options, error) {
 	o := options{fanOut: []int{100, 1000, 10000}}
 	for _, p := range parts {
 		o.parts = append(o.parts, p.name)
 	}
 	all := strings.Join(o.parts, ",")
-	fs := flag.NewFlagSet("server", flag.ContinueOnError)
-	fs.SetOutput(stderr)
+	fs := flag.NewFlagSet("bench-server", flag.ExitOnError)
 	fs.Func("parts", "`what` to measure, a list (default "+all+")", func(text string) error {
 		o.parts = strings.Split(text, ",")
 		for _, name := range o.parts {
@@ -96,15 +93,13 @@ func readOptions(args []string, stderr io.Writer) (options, error) {
 		o.fanOut, err = readNumbers(text)
 		return err
 	})
-	fs.IntVar(&o.rounds, "rounds", 5, "how often each figure is measured")
+	fs.IntVar(&o.rounds, "rounds", 4, "how often each figure is measured")
 	fs.IntVar(&o.idle, "idle", 5000, "over how many `connections` memory is measured")
 	fs.DurationVar(&o.flood, "flood", 1500*time.Millisecond, "how long events are published as fast as they are taken")
 	fs.IntVar(&o.handshakes, "handshakes", 1000, "how many handshakes of a kind a round has")
 	fs.IntVar(&o.resumes, "resumes", 1000, "how many clients resume in a round")
 	fs.Uint64Var(&o.seed, "seed", 1, "of the order in which they take turns")
-	if err := fs.Parse(args); err != nil {
-		return o, err
-	}
+	_ = fs.Parse(args) // has ended the program if there was an error
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}

@@ -109,6 +109,7 @@ func (v Visit) pay(ctx context.Context, addr string) (_ *visitor, err error) {
 	status := 101
 	var tcp *net.TCPConn
 	d := ws.Dialer{
+		Header: ws.HandshakeHeaderHTTP{"Origin": {"http://" + addr}}, // as a browser has it
 		NetDial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, errDial := new(net.Dialer).DialContext(ctx, network, addr)
 			if errDial != nil {
