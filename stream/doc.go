@@ -10,6 +10,9 @@
 // A [Cursor] is the place of one reader. Reading moves the cursor and changes
 // nothing in the log; a reader that is too slow falls off the log and is told so.
 //
+// A log can move into another process: [Log.Seal] it there, take its [State], and
+// [Restore] it here.
+//
 // Guarantees:
 //
 //  1. Entries are contiguous: a cursor yields each number once, by exactly +1, or

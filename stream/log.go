@@ -23,6 +23,8 @@ var (
 	ErrTooLarge = errors.New("stream: event is larger than the log's bound")
 	// ErrFull is returned when the numbers are used up. The log is unchanged.
 	ErrFull = errors.New("stream: log has reached the last sequence number")
+	// ErrSealed is returned after Seal. The log is unchanged.
+	ErrSealed = errors.New("stream: log is sealed")
 	// ErrFellOff is returned by Cursor.Next when entries behind the cursor's
 	// position are gone, and for a position beyond the head.
 	ErrFellOff = errors.New("stream: position is not covered by the log")
@@ -70,7 +72,7 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Log is a bounded, numbered log of events. Make one with NewLog.
+// Log is a bounded, numbered log of events. Make one with NewLog or Restore.
 type Log struct {
 	epoch  string
 	limits Limits
@@ -79,6 +81,7 @@ type Log struct {
 	head    uint64
 	entries queue
 	bytes   int64 // of entries
+	sealed  bool
 	caught  []*Cursor
 }
 
@@ -92,7 +95,7 @@ func NewLog(epoch string, limits Limits) *Log {
 func (l *Log) Epoch() string { return l.epoch }
 
 // Append adds an event and returns its number. It copies data. The error is
-// ErrTooLarge or ErrFull, and then nothing was added.
+// ErrTooLarge, ErrFull or ErrSealed, and then nothing was added.
 func (l *Log) Append(data []byte) (seq uint64, err error) {
 	if int64(len(data)) > l.limits.Bytes {
 		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), l.limits.Bytes)
@@ -101,19 +104,27 @@ func (l *Log) Append(data []byte) (seq uint64, err error) {
 	data = append(make([]byte, 0, len(data)), data...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.head == MaxSeq {
+	switch {
+	case l.sealed:
+		return 0, ErrSealed
+	case l.head == MaxSeq:
 		return 0, ErrFull
 	}
 	now := time.Now()
 	l.head++
-	l.entries.push(entry{data: data, at: now})
-	l.bytes += int64(len(data))
-	for l.entries.len() > l.limits.Events || l.bytes > l.limits.Bytes {
-		l.drop()
-	}
+	l.push(entry{data: data, at: now})
 	l.expire(now)
 	l.wake()
 	return l.head, nil
+}
+
+// push adds the newest entry and drops the oldest beyond the bounds.
+func (l *Log) push(e entry) {
+	l.entries.push(e)
+	l.bytes += int64(len(e.data))
+	for l.entries.len() > l.limits.Events || l.bytes > l.limits.Bytes {
+		l.drop()
+	}
 }
 
 // wake tells the followers that had read everything. Each is told once until it

@@ -223,7 +223,7 @@ type step struct {
 func steps() *rapid.Generator[[]step] {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{
-			do:     rapid.SampledFrom([]string{"append", "append", "wait", "cursor", "seek", "close", "next", "next"}).Draw(t, "do"),
+			do:     rapid.SampledFrom([]string{"append", "append", "wait", "cursor", "seek", "close", "next", "next", "restore"}).Draw(t, "do"),
 			cursor: rapid.IntRange(0, 5).Draw(t, "cursor"),
 			n:      rapid.IntRange(0, 60).Draw(t, "n"),
 			data:   rapid.StringMatching(`[a-z]{0,8}`).Draw(t, "data"),
@@ -284,6 +284,8 @@ func (r *modelRun) step(s step) error {
 		}
 	case "wait":
 		time.Sleep(time.Duration(s.n) * 100 * time.Millisecond)
+	case "restore":
+		return r.restore(s)
 	case "cursor":
 		r.readers = append(r.readers, &modelReader{r.log.Cursor(uint64(position), r.signal), position})
 	}
