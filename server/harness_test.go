@@ -314,3 +314,10 @@ func (w *world) get(method, path string, header ...string) *http.Response {
 	_ = res.Body.Close()
 	return res
 }
+
+func wantError(t *testing.T, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Fatalf("error %v, want one with %q", err, text)
+	}
+}

@@ -26,8 +26,8 @@ func (c *conn) handle(m wire.Msg) {
 	c.msgBytes = max(c.msgBytes-len(m.Body), 0)
 	ended := c.ended
 	c.mu.Unlock()
-	if ended && !c.s.sessions.isNewest(c.session, c.gen) {
-		return // the newer connection is sent it again
+	if ended && (c.s.ctx.Err() != nil || !c.s.sessions.isNewest(c.session, c.gen)) {
+		return // the newer connection, or the next server, is sent it again
 	}
 	if h := c.hold; h.id != "" && h.id != m.ID && c.s.clock()-h.since < holdLife {
 		c.reply(m.ID, answer{refusal: &Refusal{Code: wire.NackBusy, Reason: "after message " + h.id, Retry: h.retry}})
@@ -137,7 +137,7 @@ func (c *conn) run(m wire.Msg) answer {
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return answer{refusal: presentable(refusal)}
 	}
-	if errors.Is(err, errPanicked) {
+	if errors.Is(err, errPanicked) || c.s.ctx.Err() != nil || errors.Is(err, ErrSealed) {
 		return answer{refusal: &Refusal{Code: wire.NackUnknown, Reason: "the handler did not finish"}}
 	}
 	c.s.log.Error("longwire: OnMessage failed", "error", err)

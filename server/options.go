@@ -31,6 +31,9 @@ var (
 	ErrDraining = errors.New("server: draining already")
 	// ErrNoSession is returned by PublishToSession for a session that is not known.
 	ErrNoSession = errors.New("server: no such session")
+	// ErrSealed is returned by calls that publish after Seal or SaveState. It is
+	// stream.ErrSealed.
+	ErrSealed = stream.ErrSealed
 )
 
 // Identity is who is behind a connection, as Authenticate says.
@@ -195,6 +198,26 @@ type Options struct {
 	IdleSessions int
 	// Snapshots is how many snapshot functions run at once. Default 8.
 	Snapshots int
+
+	// StateFile is the path of a file through which a planned restart costs clients
+	// nothing: SaveState writes it, and the next New with that path takes it over, so
+	// that positions, sessions and the answers to messages still count. Empty: a
+	// restart is as if all of it had been lost.
+	//
+	// New never takes over a file that could make it replay what was not published:
+	// it must be whole, of this version, saved by the very last server that ran with
+	// the path, within the longest of Log.Age, DedupeWindow and SessionLife, and not
+	// taken over before. Any other is moved to path.refused and logged as an error,
+	// with the reason; the server then starts with nothing, as after a crash. One
+	// taken over is moved to path.used. That New cannot read the file, or write to
+	// its directory, is an error of New.
+	//
+	// path.run names the last server that ran, which is why the two belong together:
+	// do not restore both from a backup, nor copy them to another node. Servers that
+	// use one path at the same time do no harm, but only the last that was started
+	// can save. The files hold events and are readable by their owner only. The
+	// directory must be of a local file system that keeps what is synced.
+	StateFile string
 
 	// Logger gets what goes wrong. nil: slog.Default().
 	Logger *slog.Logger

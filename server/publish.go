@@ -12,7 +12,7 @@ import (
 // yet, and returns the event's number. data is one JSON value; it is copied, and
 // may be at most as large as the log (Options.Log.Bytes). The call does not wait
 // for followers. The error names what is wrong with stream or data, or is
-// ErrClosed, or ctx's; then nothing was published.
+// ErrClosed, ErrSealed, or ctx's; then nothing was published.
 func (s *Server) Publish(ctx context.Context, stream string, data []byte) (seq uint64, err error) {
 	if !wire.ValidStream(stream) {
 		return 0, fmt.Errorf("server: publish: stream %q: must be 1 to 128 bytes of [A-Za-z0-9._:/-]", clip(stream, wire.MaxStreamName))
@@ -74,6 +74,9 @@ func (s *Server) mayPublish(ctx context.Context, data []byte) error {
 	}
 	if s.isClosed() {
 		return ErrClosed
+	}
+	if s.sealed.Load() {
+		return ErrSealed
 	}
 	if err := checkPayload(data); err != nil {
 		return fmt.Errorf("data: %w", err)

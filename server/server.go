@@ -29,7 +29,9 @@ type Server struct {
 	replays   replays
 	drain     drain
 	started   time.Time
-	dedupeID  string // names this process's memory of the message ids of users
+	dedupeID  string      // names the memory of the message ids of users
+	state     *stateFile  // nil without Options.StateFile
+	sealed    atomic.Bool // no event is published any more
 
 	// ctx is given to the application's functions and ends with Close.
 	ctx    context.Context //nolint:containedctx // belongs to the server, not to a call
@@ -50,8 +52,9 @@ type Server struct {
 // that much longer than its life.
 const sweepEvery = 15 * time.Second
 
-// New returns a server, or an error that names each bad option. The server starts
-// nothing until it is used.
+// New returns a server, or an error that names each bad option. It takes over what
+// is in Options.StateFile. The server starts nothing until it is used, but that it
+// forgets in time what it has taken over.
 func New(options Options) (*Server, error) {
 	o, err := options.prepare()
 	if err != nil {
@@ -72,6 +75,11 @@ func New(options Options) (*Server, error) {
 	s.admission = newAdmission(&s.opts)
 	s.gate = newGate(s.opts.Admission.Welcomes)
 	s.replays.free = s.opts.Admission.Replays
+	if o.StateFile != "" {
+		if err := s.openState(); err != nil {
+			return nil, fmt.Errorf("server: Options.StateFile: %w", err)
+		}
+	}
 	return s, nil
 }
 
@@ -202,7 +210,13 @@ func (s *Server) sweep() {
 // clock is the elapsed time since New: a wall clock that is set moves nothing.
 func (s *Server) clock() time.Duration { return time.Since(s.started) }
 
-func (s *Server) newLog() *stream.Log { return stream.NewLog(newEpoch(), s.opts.Log) }
+func (s *Server) newLog() *stream.Log {
+	log := stream.NewLog(newEpoch(), s.opts.Log)
+	if s.sealed.Load() {
+		log.Seal()
+	}
+	return log
+}
 
 // newEpoch returns a name for a numbering, or a memory, that was not used before:
 // 60 random bits.

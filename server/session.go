@@ -115,17 +115,23 @@ func (ss *sessions) create(user string) *session {
 		sess.memory = newMemory(newEpoch(), ss.s)
 		return sess
 	}
-	a := ss.users[user]
-	if a == nil {
-		a = &account{sessions: make(map[*session]struct{}), memory: newMemory(ss.s.dedupeID, ss.s)}
-		ss.users[user] = a
-	}
+	a := ss.account(user)
 	sess.memory = a.memory
 	if len(a.sessions) >= ss.s.opts.UserSessions {
 		ss.dropOldest(a)
 	}
 	a.sessions[sess] = struct{}{}
 	return sess
+}
+
+// account returns what the user's sessions share. It needs ss.mu.
+func (ss *sessions) account(user string) *account {
+	a := ss.users[user]
+	if a == nil {
+		a = &account{sessions: make(map[*session]struct{}), memory: newMemory(ss.s.dedupeID, ss.s)}
+		ss.users[user] = a
+	}
+	return a
 }
 
 // dropOldest forgets the account's session that was idle for longest, if one is.

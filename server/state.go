@@ -1,0 +1,65 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Seal ends publishing: from here on Publish and PublishTo fail with ErrSealed.
+// Everything else goes on: what was published before is still delivered. It can be
+// called twice.
+func (s *Server) Seal() {
+	s.sealed.Store(true) // logs that are made from now on are born sealed
+	s.topics.seal()
+	s.sessions.seal()
+}
+
+func (ts *topics) seal() {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range ts.all {
+		t.log.Seal()
+	}
+}
+
+func (ss *sessions) seal() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for _, sess := range ss.all {
+		sess.own.log.Seal()
+	}
+}
+
+// SaveState writes the state of a server without connections to Options.StateFile,
+// for the New that follows: see there. It closes the server first if that was not
+// done, as a connection or a message that came after it would not be in the file.
+// So it waits for what OnMessage and the other functions still do, their contexts
+// ended: let them finish before. A message whose OnMessage is cut short so is
+// answered "unknown" when it is resent, and is not run again.
+//
+// It is refused, and nothing has changed, while connections are open, and without
+// an Options.StateFile. Any other error is one of writing the file: then there is
+// none, and the call can be repeated. The file is complete and on the disk when it
+// returns nil, and was never there in part.
+func (s *Server) SaveState() error {
+	if s.state == nil {
+		return errors.New("server: save state: Options.StateFile is not set")
+	}
+	s.mu.Lock()
+	open := len(s.conns)
+	s.closed = s.closed || open == 0
+	s.mu.Unlock()
+	if open > 0 {
+		return fmt.Errorf("server: save state: %d connections are open: close them first", open)
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	s.Seal()
+	s.state.saving.Lock()
+	defer s.state.saving.Unlock()
+	if err := writeFile(s.state.path, s.writeState); err != nil {
+		return fmt.Errorf("server: save state: %w", err)
+	}
+	return nil
+}
