@@ -1,0 +1,225 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/longwire/longwire/stream"
+	"github.com/longwire/longwire/wire"
+)
+
+// fullServer has a little of everything that is saved, a message that still runs
+// included.
+func fullServer(t testing.TB) *Server {
+	t.Helper()
+	s := emptyServer(t)
+	s.state = &stateFile{run: "run"}
+	for _, data := range []string{`1`, `{"a": "<\u2028>"}`} {
+		if _, err := s.Publish(context.Background(), "s", []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for gen, user := range []string{"ann", "", "ann"} {
+		sess, _, _, ok := s.sessions.attach(nil, "", user, uint64(gen+1))
+		if _, err := sess.own.log.Append([]byte(`"own"`)); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		s.sessions.detach(sess, nil)
+		for id, a := range map[string]*answer{
+			"ack":    {},
+			"result": {result: json.RawMessage(`[1, 2]`)},
+			"nack":   {refusal: &Refusal{Code: "no", Reason: "never"}},
+			"busy":   {refusal: &Refusal{Code: "busy", Retry: time.Second}},
+			"runs":   nil,
+		} {
+			if r, got, _ := sess.memory.admit(id, []byte(`1`)); got == admitted && a != nil {
+				sess.memory.settle(r, *a)
+			}
+		}
+	}
+	return s
+}
+
+func emptyServer(t testing.TB) *Server {
+	t.Helper()
+	s, err := New(Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func saved(t testing.TB, s *Server) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	if err := s.writeState(&file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+func load(s *Server, file []byte) (*loadedState, error) {
+	return s.readState(bytes.NewReader(file), int64(len(file)), "run", time.Now())
+}
+
+func TestStateComesBack(t *testing.T) {
+	first, second := fullServer(t), emptyServer(t)
+	before := first.topics.all["s"].log.State()
+	loaded, err := load(second, saved(t, first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.install(loaded)
+	if second.dedupeID != first.dedupeID || second.topics.count() != 1 || len(second.sessions.all) != 3 {
+		t.Errorf("%d streams, %d sessions", second.topics.count(), len(second.sessions.all))
+	}
+	for id, sess := range first.sessions.all {
+		again := second.sessions.all[id]
+		if again == nil || again.gen != sess.gen || again.user != sess.user || again.memory.id != sess.memory.id {
+			t.Fatalf("session %+v came back as %+v", sess, again)
+		}
+		if !again.own.log.Covers(sess.own.log.Epoch(), 0) || again.own.log.Head() != 1 {
+			t.Errorf("own stream: head %d", again.own.log.Head())
+		}
+		for id, want := range map[string]answer{
+			"ack":    {},
+			"result": {result: json.RawMessage(`[1, 2]`)},
+			"nack":   {refusal: &Refusal{Code: "no", Reason: "never"}},
+			"runs":   {refusal: &Refusal{Code: wire.NackUnknown, Reason: "the server was restarted while it ran"}},
+		} {
+			r, admission, _ := again.memory.admit(id, []byte(`1`))
+			if admission != known {
+				t.Fatalf("message %s would run again", id)
+			}
+			<-r.done
+			if got, want := r.answer, want; string(got.result) != string(want.result) ||
+				(got.refusal == nil) != (want.refusal == nil) || got.refusal != nil && *got.refusal != *want.refusal {
+				t.Errorf("message %s: answer %+v, want %+v", id, got, want)
+			}
+			if _, admission, _ = again.memory.admit(id, []byte(`2`)); admission != conflicts {
+				t.Errorf("message %s: another body is not told from it", id)
+			}
+		}
+		if again.memory.byID["busy"] != nil {
+			t.Error("a refusal for now was remembered")
+		}
+	}
+	after := second.topics.all["s"].log.State()
+	if after.Epoch != before.Epoch || after.Head != 2 || !slices.EqualFunc(before.Entries, after.Entries,
+		func(a, b stream.Entry) bool { return bytes.Equal(a.Data, b.Data) && b.Age >= a.Age }) {
+		t.Errorf("stream %+v came back as %+v", before, after)
+	}
+}
+
+func TestEveryDamageIsRefused(t *testing.T) {
+	s := emptyServer(t)
+	file := saved(t, fullServer(t))
+	if _, err := load(s, file); err != nil {
+		t.Fatal(err)
+	}
+	for i := range file {
+		if _, err := load(s, file[:i]); err == nil {
+			t.Fatalf("truncated at %d of %d bytes: was taken", i, len(file))
+		}
+		for _, mask := range []byte{1, 0x20, 0x80} {
+			damaged := bytes.Clone(file)
+			damaged[i] ^= mask
+			if _, err := load(s, damaged); err == nil {
+				t.Fatalf("byte %d of %d changed by %#x, %q: was taken", i, len(file), mask, file[max(0, i-20):i+1])
+			}
+		}
+	}
+	for name, damaged := range map[string][]byte{
+		"a line more":  append(bytes.Clone(file), "\n"...),
+		"a file twice": append(bytes.Clone(file), file...),
+		"a byte first": append([]byte(" "), file...),
+		"only an end":  []byte(endLine(0, sha256.New().Sum(nil))),
+	} {
+		if _, err := load(s, damaged); err == nil {
+			t.Errorf("%s: was taken", name)
+		}
+	}
+}
+
+// complete is a file with that body.
+func complete(body []byte) []byte {
+	sum := sha256.Sum256(body)
+	return append(bytes.Clone(body), endLine(bytes.Count(body, []byte("\n")), sum[:])...)
+}
+
+func TestStateThatMakesNoSenseIsRefused(t *testing.T) {
+	s := emptyServer(t)
+	header := string(saved(t, func() *Server { s := emptyServer(t); s.state = &stateFile{run: "run"}; return s }()))
+	header = header[:strings.IndexByte(header, '\n')+1]
+	body := `"body":"AAAAAAAAAAAAAAAAAAAAAA=="`
+	const ann, aStream = `{"user":{"name":"ann"}}` + "\n", `{"stream":{"name":"s","epoch":"e","head":1}}` + "\n"
+	for want, text := range map[string]string{
+		"record 1: is not a header":                      aStream,
+		"record 1: version 2: this program reads 1":      strings.Replace(header, `"version":1`, `"version":2`, 1),
+		"dedupe \"\", window 10m0s: out of bounds":       header[:strings.Index(header, `"dedupe"`)] + `"window":600000000000}}` + "\n",
+		"record 2: is of no known kind":                  header + `{"other":1}` + "\n",
+		"record 2: unexpected EOF":                       header + `{` + "\n",
+		"record 2: does not belong to the one before it": header + `{"event":{}}` + "\n",
+		"record 3: does not belong to the one before it": header + aStream + `{"message":{"id":"1",` + body + `}}` + "\n",
+		`stream "s s", idle for 0s: out of bounds`:       header + `{"stream":{"name":"s s","epoch":"e"}}` + "\n",
+		`stream "s", idle for -1ns: out of bounds`:       header + `{"stream":{"name":"s","epoch":"e","idle":-1}}` + "\n",
+		"stream s: stream: restore: epoch":               header + `{"stream":{"name":"s"}}` + "\n",
+		"stream s: data: not valid JSON":                 header + aStream + `{"event":{"data":"ew=="}}` + "\n",
+		"stream s: stream: restore: 2 entries":           header + aStream + strings.Repeat(`{"event":{"data":"MQ=="}}`+"\n", 2),
+		"stream s: a second time":                        header + aStream + aStream,
+		`session "" of user "ann"`:                       header + `{"session":{"user":"ann","epoch":"e"}}` + "\n",
+		`session "1" of user "", dedupe ""`:              header + `{"session":{"id":"1","epoch":"e"}}` + "\n",
+		`session "1" of user "ann", dedupe "x"`:          header + `{"session":{"id":"1","user":"ann","dedupe":"x","epoch":"e"}}` + "\n",
+		`session "1": a second time`:                     header + strings.Repeat(`{"session":{"id":"1","user":"ann","epoch":"e"}}`+"\n", 2),
+		`gen 9007199254740992`:                           header + `{"session":{"id":"1","user":"ann","gen":9007199254740992,"epoch":"e"}}` + "\n",
+		`user "": out of bounds`:                         header + `{"user":{}}` + "\n",
+		`user "ann": out of bounds, or a second time`:    header + ann + ann,
+		`message "": out of bounds, or a second time`:    header + ann + `{"message":{}}` + "\n",
+		`message "1": out of bounds, or a second time`:   header + ann + strings.Repeat(`{"message":{"id":"1",`+body+`}}`+"\n", 2),
+		`message "1": body: 0 bytes`:                     header + ann + `{"message":{"id":"1"}}` + "\n",
+		`message "1": age -1ns`:                          header + ann + `{"message":{"id":"1","age":-1,` + body + `}}` + "\n",
+		`message "1": result: not valid JSON`:            header + ann + `{"message":{"id":"1","result":"ew==",` + body + `}}` + "\n",
+	} {
+		if _, err := load(s, complete([]byte(text))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v\n want %s", err, want)
+		}
+	}
+	if _, err := load(s, []byte(strings.Replace(string(complete([]byte(header))), `"run":"run"`, `"run":"new"`, 1))); !errors.Is(err, errDamaged) {
+		t.Errorf("another run under the same sum: %v", err)
+	}
+	more := []byte(header)
+	sum := sha256.Sum256(more)
+	if _, err := load(s, append(more, endLine(2, sum[:])...)); err == nil || !strings.Contains(err.Error(), "1 records and should have 2") {
+		t.Errorf("a wrong number of records: %v", err)
+	}
+}
+
+// FuzzState gives the loader files whose sum is right, whatever is in them.
+func FuzzState(f *testing.F) {
+	file := saved(f, fullServer(f))
+	f.Add(file[:bytes.LastIndex(file, []byte(`{"end"`))])
+	f.Add([]byte(`{"header":{"version":1,"run":"run","saved":"2026-01-01T00:00:00Z","dedupe":"x","window":1}}` + "\n"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := emptyServer(t)
+		loaded, err := load(s, complete(body))
+		if err != nil {
+			return
+		}
+		s.install(loaded)
+		s.state = &stateFile{run: "run"}
+		s.Seal()
+		// What was taken can be saved and taken again.
+		if _, err := load(emptyServer(t), saved(t, s)); err != nil {
+			t.Errorf("%v\nof %s", err, body)
+		}
+	})
+}
