@@ -157,7 +157,7 @@ func TestStateThatIsRefused(t *testing.T) {
 				if _, err := os.Stat(path); !os.IsNotExist(err) {
 					t.Errorf("the file is still there: %v", err)
 				}
-				again := w.join("ann", c.back(0), fmt.Sprintf(`"subs":{"s":{"after":1,"epoch":%q}}`, epoch))
+				again := w.join("ann", c.back(), fmt.Sprintf(`"subs":{"s":{"after":1,"epoch":%q}}`, epoch))
 				s := again.welcome.Subs["s"]
 				if again.welcome.Session == c.welcome.Session || again.welcome.DedupeID == c.welcome.DedupeID || s.Epoch == epoch || !s.Resync {
 					t.Errorf("something of the old state is still there: %+v", again.welcome)
@@ -166,7 +166,7 @@ func TestStateThatIsRefused(t *testing.T) {
 				if err := w.srv.SaveState(); err != nil { // the next restart is as any other
 					t.Fatal(err)
 				}
-				next := newWorld(t, o).join("ann", again.back(0))
+				next := newWorld(t, o).join("ann", again.back())
 				want(t, "session after the next restart", next.welcome.Session, again.welcome.Session)
 			})
 		})

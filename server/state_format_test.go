@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,19 +21,19 @@ import (
 
 // fullServer has a little of everything that is saved, a message that still runs
 // included.
-func fullServer(t testing.TB) *Server {
-	t.Helper()
-	s := emptyServer(t)
+func fullServer(tb testing.TB) *Server {
+	tb.Helper()
+	s := emptyServer(tb)
 	s.state = &stateFile{run: "run"}
 	for _, data := range []string{`1`, `{"a": "<\u2028>"}`} {
 		if _, err := s.Publish(context.Background(), "s", []byte(data)); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	for gen, user := range []string{"ann", "", "ann"} {
 		sess, _, _, ok := s.sessions.attach(nil, "", user, uint64(gen+1))
 		if _, err := sess.own.log.Append([]byte(`"own"`)); err != nil || !ok {
-			t.Fatal(ok, err)
+			tb.Fatal(ok, err)
 		}
 		s.sessions.detach(sess, nil)
 		for id, a := range map[string]*answer{
@@ -48,21 +51,21 @@ func fullServer(t testing.TB) *Server {
 	return s
 }
 
-func emptyServer(t testing.TB) *Server {
-	t.Helper()
+func emptyServer(tb testing.TB) *Server {
+	tb.Helper()
 	s, err := New(Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
+	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
-func saved(t testing.TB, s *Server) []byte {
-	t.Helper()
+func saved(tb testing.TB, s *Server) []byte {
+	tb.Helper()
 	var file bytes.Buffer
 	if err := s.writeState(&file); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return file.Bytes()
 }
@@ -101,9 +104,8 @@ func TestStateComesBack(t *testing.T) {
 				t.Fatalf("message %s would run again", id)
 			}
 			<-r.done
-			if got, want := r.answer, want; string(got.result) != string(want.result) ||
-				(got.refusal == nil) != (want.refusal == nil) || got.refusal != nil && *got.refusal != *want.refusal {
-				t.Errorf("message %s: answer %+v, want %+v", id, got, want)
+			if !reflect.DeepEqual(r.answer, want) {
+				t.Errorf("message %s: answer %+v, want %+v", id, r.answer, want)
 			}
 			if _, admission, _ = again.memory.admit(id, []byte(`2`)); admission != conflicts {
 				t.Errorf("message %s: another body is not told from it", id)
@@ -158,14 +160,15 @@ func complete(body []byte) []byte {
 
 func TestStateThatMakesNoSenseIsRefused(t *testing.T) {
 	s := emptyServer(t)
-	header := string(saved(t, func() *Server { s := emptyServer(t); s.state = &stateFile{run: "run"}; return s }()))
-	header = header[:strings.IndexByte(header, '\n')+1]
+	header, _, _ := strings.Cut(string(saved(t, fullServer(t))), "\n")
+	header += "\n"
+	beforeDedupe, _, _ := strings.Cut(header, `"dedupe"`)
 	body := `"body":"AAAAAAAAAAAAAAAAAAAAAA=="`
 	const ann, aStream = `{"user":{"name":"ann"}}` + "\n", `{"stream":{"name":"s","epoch":"e","head":1}}` + "\n"
 	for want, text := range map[string]string{
 		"record 1: is not a header":                      aStream,
 		"record 1: version 2: this program reads 1":      strings.Replace(header, `"version":1`, `"version":2`, 1),
-		"dedupe \"\", window 10m0s: out of bounds":       header[:strings.Index(header, `"dedupe"`)] + `"window":600000000000}}` + "\n",
+		"dedupe \"\", window 10m0s: out of bounds":       beforeDedupe + `"window":600000000000}}` + "\n",
 		"record 2: is of no known kind":                  header + `{"other":1}` + "\n",
 		"record 2: unexpected EOF":                       header + `{` + "\n",
 		"record 2: does not belong to the one before it": header + `{"event":{}}` + "\n",
@@ -200,6 +203,27 @@ func TestStateThatMakesNoSenseIsRefused(t *testing.T) {
 	sum := sha256.Sum256(more)
 	if _, err := load(s, append(more, endLine(2, sum[:])...)); err == nil || !strings.Contains(err.Error(), "1 records and should have 2") {
 		t.Errorf("a wrong number of records: %v", err)
+	}
+}
+
+// Another process may have taken the file and saved its own in that place.
+func TestClaimKnowsTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	file := saved(t, fullServer(t))
+	end, _, _, err := verify(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]error{string(file): nil, string(saved(t, fullServer(t))): errTaken, "": errTaken} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if refused, err := claim(path, end); !errors.Is(refused, want) || err != nil {
+			t.Errorf("claim = %v, %v; want %v", refused, err, want)
+		}
+	}
+	if refused, err := claim(path, end); !errors.Is(refused, errTaken) || err != nil {
+		t.Errorf("claim of no file = %v, %v", refused, err)
 	}
 }
 

@@ -35,12 +35,13 @@ const victimDir = "LONGWIRE_TEST_VICTIM_DIR"
 // victim publishes and restarts as planned, without end. A line of the ledger
 // follows each event.
 func victim(dir string) error {
+	ctx := context.Background()
 	ledger, err := os.OpenFile(filepath.Join(dir, "ledger"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	var srv atomic.Pointer[server.Server]
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,6 @@ func victim(dir string) error {
 		}
 	}))
 	fmt.Println(l.Addr())
-	ctx := context.Background()
 	for n := 0; ; n++ {
 		s, err := server.New(server.Options{StateFile: filepath.Join(dir, "state"), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
@@ -59,8 +59,8 @@ func victim(dir string) error {
 		srv.Store(s)
 		for i := range 1 + rand.IntN(4) {
 			data := fmt.Sprintf(`"%d.%d.%d"`, os.Getpid(), n, i)
-			seq, err := s.Publish(ctx, "s", []byte(data))
-			if err != nil {
+			var seq uint64
+			if seq, err = s.Publish(ctx, "s", []byte(data)); err != nil {
 				return err
 			}
 			if _, err = fmt.Fprintf(ledger, "%s %d %s\n", s.EpochOf("s"), seq, data); err != nil {

@@ -34,10 +34,11 @@ func stateFile(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "state")
 }
 
-// back returns the fields with which the client resumes, own stream included.
-func (c *client) back(after uint64) string {
-	return fmt.Sprintf(`"session":%q,"gen":%d,"after":%d,"epoch":%q`,
-		c.welcome.Session, c.welcome.Gen+1, after, c.welcome.Own.Epoch)
+// back returns the fields with which the client resumes, its own stream from the
+// beginning.
+func (c *client) back() string {
+	return fmt.Sprintf(`"session":%q,"gen":%d,"after":0,"epoch":%q`,
+		c.welcome.Session, c.welcome.Gen+1, c.welcome.Own.Epoch)
 }
 
 func TestAPlannedRestartCostsNothing(t *testing.T) {
@@ -60,7 +61,7 @@ func TestAPlannedRestartCostsNothing(t *testing.T) {
 		synctest.Wait()
 
 		next := w.restart(o, 10*time.Second)
-		again := next.join("ann", ann.back(0), fmt.Sprintf(`"subs":{"s":{"after":0,"epoch":%q}}`, s.Epoch))
+		again := next.join("ann", ann.back(), fmt.Sprintf(`"subs":{"s":{"after":0,"epoch":%q}}`, s.Epoch))
 		want(t, "session, dedupe id", again.welcome.Session+again.welcome.DedupeID, ann.welcome.Session+ann.welcome.DedupeID)
 		want(t, "own", again.welcome.Own, wire.Answer{Seq: 1, Epoch: ann.welcome.Own.Epoch})
 		want(t, "named", again.welcome.Subs["s"], wire.Answer{Seq: 3, Epoch: s.Epoch})
@@ -81,14 +82,14 @@ func TestAPlannedRestartCostsNothing(t *testing.T) {
 		again.msg("0", "another body")
 		again.expect(ack("0", "1"), ack("1", ""), wire.Nack{ID: "2", Code: "no", Reason: "never"},
 			wire.Nack{ID: "0", Code: "conflict", Reason: "the id was used with another body"})
-		nobodyAgain := next.join("", nobody.back(0))
+		nobodyAgain := next.join("", nobody.back())
 		want(t, "dedupe id", nobodyAgain.welcome.DedupeID, nobody.welcome.DedupeID)
 		nobodyAgain.msg("0", "count")
 		nobodyAgain.expect(ack("0", "4"))
 		want(t, "runs", h.ran.Load(), ran)
 
 		late := next.dial("ann")
-		late.send(`{"t":"resume","v":1,%s}`, ann.back(0))
+		late.send(`{"t":"resume","v":1,%s}`, ann.back())
 		late.closed(wire.CloseNotNewest, "gen=")
 		next.publish("s", `"next"`)
 		again.expect(event("s", 4, `"next"`))
@@ -120,7 +121,7 @@ func TestStateOfOneRestartAfterAnother(t *testing.T) {
 		for i := range 5 {
 			w.publish("s", fmt.Sprint(i))
 			w = w.restart(o, time.Second)
-			c = w.join("ann", c.back(0), fmt.Sprintf(`"subs":{"s":{"after":%d,"epoch":%q}}`, i, s))
+			c = w.join("ann", c.back(), fmt.Sprintf(`"subs":{"s":{"after":%d,"epoch":%q}}`, i, s))
 			want(t, "session", c.welcome.Session, session)
 			c.expect(event("s", uint64(i+1), fmt.Sprint(i)))
 		}
@@ -199,7 +200,8 @@ func TestMessageThatTheRestartInterrupts(t *testing.T) {
 					synctest.Wait()
 				}
 				next := w.restart(o, time.Second)
-				again := next.join("ann", c.back(0))
+				want(t, "runs before the restart", h.ran.Load(), 1)
+				again := next.join("ann", c.back())
 				again.msg("1", "wait")
 				again.msg("2", "count") // was not begun
 				again.expect(wire.Nack{ID: "1", Code: "unknown", Reason: "the handler did not finish"}, ack("2", "2"))
@@ -223,13 +225,13 @@ func TestAgesCountTheDowntime(t *testing.T) {
 		w.publish("s", `2`)
 
 		next := w.restart(o, 40*time.Second) // 1 is 70 s old now
-		again := next.join("ann", c.back(0), fmt.Sprintf(`"subs":{"s":{"after":1,"epoch":%q}}`, s))
+		again := next.join("ann", c.back(), fmt.Sprintf(`"subs":{"s":{"after":1,"epoch":%q}}`, s))
 		want(t, "session", again.welcome.Session, c.welcome.Session)
 		want(t, "answer", again.welcome.Subs["s"], wire.Answer{Seq: 2, Epoch: s, First: 1})
 		again.expect(event("s", 2, `2`))
 
 		last := next.restart(o, 100*time.Second) // longer than a session lives
-		stranger := last.join("ann", again.back(0), fmt.Sprintf(`"subs":{"s":{"after":2,"epoch":%q}}`, s))
+		stranger := last.join("ann", again.back(), fmt.Sprintf(`"subs":{"s":{"after":2,"epoch":%q}}`, s))
 		if stranger.welcome.Session == c.welcome.Session {
 			t.Error("the session outlived its life")
 		}
@@ -263,11 +265,11 @@ func TestWhatIsRestoredIsBounded(t *testing.T) {
 		stats := next.srv.Stats()
 		want(t, "streams, sessions", []int{stats.Streams, stats.Sessions}, []int{2, 3})
 		// The last ones are there, the oldest are not.
-		last := next.join("ann", anns[3].back(0), fmt.Sprintf(
+		last := next.join("ann", anns[3].back(), fmt.Sprintf(
 			`"subs":{"s3":{"after":0,"epoch":%q}}`, anns[3].welcome.Subs["s3"].Epoch))
 		want(t, "session", last.welcome.Session, anns[3].welcome.Session)
 		want(t, "stream", last.welcome.Subs["s3"].Resync, false)
-		first := next.join("ann", anns[0].back(0))
+		first := next.join("ann", anns[0].back())
 		if first.welcome.Session == anns[0].welcome.Session {
 			t.Error("the oldest session is still there")
 		}
@@ -294,7 +296,7 @@ func TestGrownWindowForgetsMessages(t *testing.T) {
 		o.DedupeWindow = 2 * time.Minute
 		next := w.restart(o, time.Second)
 		for user, c := range map[string]*client{"ann": ann, "": nobody} {
-			again := next.join(user, c.back(0))
+			again := next.join(user, c.back())
 			want(t, "session", again.welcome.Session, c.welcome.Session)
 			if again.welcome.DedupeID == c.welcome.DedupeID {
 				t.Errorf("%q: the id of the memory is still %s", user, c.welcome.DedupeID)
