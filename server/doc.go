@@ -18,8 +18,17 @@
 //  4. Memory is bounded by the options, not by what clients do: a slow reader has no
 //     queue, it falls behind in the logs and beyond them gets a snapshot.
 //
+// # Restarts
+//
 // Everything is in memory: a restart begins new epochs, which costs each client
 // one snapshot, and forgets message ids, which clients are told.
+//
+// A planned restart of a single node costs neither, with Options.StateFile: a
+// program that is told to stop calls [Server.Drain], then [Server.SaveState], then
+// [Server.Close], and exits; the [New] of the next one takes everything over. Close
+// may come before SaveState too. Publishing fails in between, with ErrClosed or
+// ErrSealed: what was refused is to be published to the next server. After a crash,
+// or with a file that is not the last server's, it is as without one.
 //
 // # Errors that clients see
 //

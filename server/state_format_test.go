@@ -31,9 +31,9 @@ func fullServer(tb testing.TB) *Server {
 		}
 	}
 	for gen, user := range []string{"ann", "", "ann"} {
-		sess, _, _, ok := s.sessions.attach(nil, "", user, uint64(gen+1))
-		if _, err := sess.own.log.Append([]byte(`"own"`)); err != nil || !ok {
-			tb.Fatal(ok, err)
+		sess, _, _, denied := s.sessions.attach(nil, "", user, uint64(gen+1))
+		if _, err := sess.own.log.Append([]byte(`"own"`)); err != nil || denied != notDenied {
+			tb.Fatal(denied, err)
 		}
 		s.sessions.detach(sess, nil)
 		for id, a := range map[string]*answer{

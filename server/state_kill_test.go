@@ -52,7 +52,9 @@ func victim(dir string) error {
 	}))
 	fmt.Println(l.Addr())
 	for n := 0; ; n++ {
-		s, err := server.New(server.Options{StateFile: filepath.Join(dir, "state"), Logger: slog.New(slog.DiscardHandler)})
+		s, err := server.New(server.Options{
+			StateFile: filepath.Join(dir, "state"), NoOrigin: true, Logger: slog.New(slog.DiscardHandler),
+		})
 		if err != nil {
 			return err
 		}
