@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Seal ends publishing: from here on Publish and PublishTo fail with ErrSealed.
+// Seal ends publishing: from here on every Publish… fails with ErrSealed.
 // Everything else goes on: what was published before is still delivered. It can be
 // called twice.
 func (s *Server) Seal() {

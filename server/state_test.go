@@ -128,6 +128,30 @@ func TestStateOfOneRestartAfterAnother(t *testing.T) {
 	})
 }
 
+func TestDrainedServerSavesItsState(t *testing.T) {
+	h := &handler{}
+	o := server.Options{StateFile: stateFile(t), OnMessage: h.handle}
+	inWorld(t, o, func(t *testing.T, w *world) {
+		c := w.join("ann", `"subs":{"s":{}}`)
+		c.link.Mute(true, false) // nothing arrives any more
+		c.msg("1", "count")
+		report, err := w.srv.Drain(t.Context(), time.Second)
+		if err != nil || report.Connections != 1 {
+			t.Fatalf("Drain = %+v, %v", report, err)
+		}
+		w.publish("s", `"while nobody was there"`)
+		if err = w.srv.SaveState(); err != nil {
+			t.Fatal(err)
+		}
+		again := newWorld(t, o).join("ann", c.back(), fmt.Sprintf(`"subs":{"s":{"after":0,"epoch":%q}}`, c.welcome.Subs["s"].Epoch))
+		want(t, "session", again.welcome.Session, c.welcome.Session)
+		again.expect(event("s", 1, `"while nobody was there"`))
+		again.msg("1", "count")
+		again.expect(ack("1", "1"))
+		want(t, "runs", h.ran.Load(), 1)
+	})
+}
+
 func TestSealedServerPublishesNothing(t *testing.T) {
 	inWorld(t, server.Options{OnMessage: func(ctx context.Context, m server.Message) (json.RawMessage, error) {
 		return nil, fmt.Errorf("as it publishes: %w", server.ErrSealed)
@@ -145,6 +169,9 @@ func TestSealedServerPublishesNothing(t *testing.T) {
 			if n, err := w.srv.PublishTo(t.Context(), user, []byte(`2`)); n != 0 || !errors.Is(err, server.ErrSealed) {
 				t.Errorf("PublishTo(%s) = %d, %v; want 0, ErrSealed", user, n, err)
 			}
+		}
+		if _, err := w.srv.PublishToSession(t.Context(), c.welcome.Session, []byte(`2`)); !errors.Is(err, server.ErrSealed) {
+			t.Errorf("PublishToSession = %v, want ErrSealed", err)
 		}
 		c.expect(event("s", 1, `1`))
 		c.send(`{"t":"ping","n":1}`)
