@@ -34,9 +34,13 @@ export class Server {
       throw new Error('the server is running already');
     }
     const address = this.url ? new URL(this.url).host : '127.0.0.1:0';
-    const child = spawn(binary, ['serve', '-addr', address, '-faults', '-v', '-drain-window', '0s', ...this.#flags], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+    const child = spawn(
+      binary,
+      ['serve', '-addr', address, '-faults', '-v', '-drain-window', '0s', ...this.#flags],
+      {
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
     this.#process = child;
     child.stderr.setEncoding('utf8').on('data', (text) => {
       this.log += text;

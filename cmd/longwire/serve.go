@@ -57,6 +57,7 @@ func parseServe(args []string, out io.Writer) (config, error) {
 	fs.DurationVar(&c.server.DrainGrace, "drain-grace", 0, "after SIGTERM go on accepting for this `duration`, until the balancer has noticed")
 	fs.DurationVar(&c.window, "drain-window", 5*time.Second, "then close the connections over this `duration`; 0 means at once")
 	fs.DurationVar(&c.server.RestartTime, "restart-time", time.Second, "let clients come back from that `duration` after the end of the drain on")
+	fs.StringVar(&c.server.StateFile, "state", "", "after a drain keep streams, sessions and the answers to messages in this `file`, and take them\nover from it at the start: then a planned restart costs clients nothing (default: they are lost)")
 	fs.IntVar(&c.server.Admission.Connections, "max-connections", 0, "turn away more than this `number` of connections (default 10,000)")
 	fs.Float64Var(&c.server.Admission.Handshakes, "handshakes", 0, "turn away more than this `number` of handshakes a second (default 500)")
 	fs.DurationVar(&c.server.HelloTimeout, "hello-timeout", wire.DefaultHelloTimeout, "wait for the first frame of a connection for this `duration`")

@@ -201,7 +201,8 @@ func (s *site) take() *instance {
 }
 
 // stop ends the server politely: the clients are moved away and closed while the
-// listener still answers, then the requests in flight get some time.
+// listener still answers, the state is saved if that is wanted, then the requests in
+// flight get some time.
 func (s *site) stop(ctx context.Context) error {
 	s.mu.Lock()
 	in := s.up
@@ -220,6 +221,9 @@ func (s *site) stop(ctx context.Context) error {
 	}
 	s.take()
 	err = errors.Join(err, in.listener.Close(), in.ws.Close())
+	if s.config.server.StateFile != "" {
+		err = errors.Join(err, in.ws.SaveState())
+	}
 	ctx, cancel = context.WithTimeout(ctx, shutdownTime)
 	defer cancel()
 	if in.http.Shutdown(ctx) != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ const patience = 20 * time.Second
 type running struct {
 	t    *testing.T
 	base string // http://host:port
+	stop func() // ends it as a signal does, without an error, and waits; again: nothing
 }
 
 // startServe runs the command with more flags and ends it with the test. It must
@@ -41,17 +43,18 @@ func startServeUntil(t *testing.T, ctx context.Context, args ...string) *running
 		in.CloseWithError(err)
 		ended <- err
 	}()
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("serve ended with %v", err)
 		}
 	})
+	t.Cleanup(stop)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("first line on stdout: %v", err)
 	}
-	return &running{t: t, base: strings.TrimSuffix(line, "/\n")}
+	return &running{t: t, base: strings.TrimSuffix(line, "/\n"), stop: stop}
 }
 
 type testWriter struct{ t *testing.T }
@@ -128,19 +131,21 @@ func (s *running) login(name string) http.Header {
 
 // got is any frame of the server, as far as the tests look at it.
 type got struct {
-	T      string            `json:"t"`
-	Stream string            `json:"stream"`
-	Seq    uint64            `json:"seq"`
-	Epoch  string            `json:"epoch"`
-	User   string            `json:"user"`
-	Data   json.RawMessage   `json:"data"`
-	State  json.RawMessage   `json:"state"`
-	ID     string            `json:"id"`
-	Result json.RawMessage   `json:"result"`
-	Code   string            `json:"code"`
-	Reason string            `json:"reason"`
-	Retry  int               `json:"retry"`
-	Subs   map[string]gotSub `json:"subs"`
+	T      string `json:"t"`
+	Stream string `json:"stream"`
+	Seq    uint64 `json:"seq"`
+	Epoch  string `json:"epoch"`
+	User   string `json:"user"`
+	// Session is that of a welcome.
+	Session string            `json:"session"`
+	Data    json.RawMessage   `json:"data"`
+	State   json.RawMessage   `json:"state"`
+	ID      string            `json:"id"`
+	Result  json.RawMessage   `json:"result"`
+	Code    string            `json:"code"`
+	Reason  string            `json:"reason"`
+	Retry   int               `json:"retry"`
+	Subs    map[string]gotSub `json:"subs"`
 }
 
 type gotSub struct {
@@ -162,8 +167,8 @@ func (s *running) dial(ctx context.Context, header http.Header) (*websocket.Conn
 	return websocket.Dial(ctx, s.base+"/ws", &websocket.DialOptions{HTTPHeader: header})
 }
 
-// connect dials, follows the streams and waits for the welcome.
-func (s *running) connect(header http.Header, streams ...string) *client {
+// dialled returns a client that has said nothing yet.
+func (s *running) dialled(header http.Header) *client {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -172,7 +177,13 @@ func (s *running) connect(header http.Header, streams ...string) *client {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = ws.CloseNow() })
-	c := &client{t: s.t, ws: ws}
+	return &client{t: s.t, ws: ws}
+}
+
+// connect dials, follows the streams and waits for the welcome.
+func (s *running) connect(header http.Header, streams ...string) *client {
+	s.t.Helper()
+	c := s.dialled(header)
 	subs := map[string]struct{}{}
 	for _, name := range streams {
 		subs[name] = struct{}{}
