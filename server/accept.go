@@ -192,6 +192,7 @@ func (c *conn) dismiss(err error) {
 // welcome answers the resume. Fencing comes last: nothing that can fail does so
 // after the older connection has lost its session.
 func (c *conn) welcome(r wire.Resume) error {
+	arrived := time.Now()
 	if r.User != "" && r.User != c.identity.User {
 		return &closing{wire.CloseForbidden, "resume: user: not the authenticated one", deniedOtherUser}
 	}
@@ -243,11 +244,9 @@ func (c *conn) welcome(r wire.Resume) error {
 	for _, f := range follows {
 		subs[f.topic.name] = c.ask(f, r.Subs[f.topic.name], learned[f.topic])
 	}
-	c.answerLocked(c.welcomeFrame(c.ask(own, r.Own, learnedOwn), subs))
-	c.s.counters.welcomes.Add(1)
-	if resumed {
-		c.s.counters.resumed.Add(1)
-	}
+	answer := c.ask(own, r.Own, learnedOwn)
+	c.answerLocked(c.welcomeFrame(answer, subs))
+	c.s.counters.welcomed(c.outcome(r, resumed, answer, subs), resumed, r.Away, arrived)
 	return nil
 }
 

@@ -51,6 +51,7 @@ func (s *Server) Drain(ctx context.Context, window time.Duration) (DrainReport, 
 	if err := s.beginDrain(); err != nil {
 		return DrainReport{}, err
 	}
+	defer s.counters.drained.Store(true)
 	s.log.Info("longwire: drain: not ready", "grace", s.opts.DrainGrace, "window", window)
 	s.pause(ctx, s.opts.DrainGrace)
 
@@ -78,6 +79,7 @@ func (s *Server) Drain(ctx context.Context, window time.Duration) (DrainReport, 
 			report.Closed-- // its turn had come
 		}
 		report.Forced++
+		s.counters.forced.Add(1)
 		c.end()
 	}
 	report.Moved = report.Connections - report.Closed - report.Forced

@@ -117,6 +117,7 @@ func (c *conn) run(m wire.Msg) answer {
 		return answer{refusal: &Refusal{Code: wire.NackFailed, Reason: "this server takes no messages"}}
 	}
 	c.s.counters.messages.Add(1)
+	defer observe(c.s.counters.messageTime, time.Now())
 	var result json.RawMessage
 	err := c.s.guard("OnMessage", func() (err error) {
 		result, err = c.s.opts.OnMessage(c.s.ctx, Message{

@@ -28,6 +28,9 @@ type output struct {
 	raw    []wire.Raw // the same
 	sent   uint64     // events
 	frames uint64     // WebSocket messages
+
+	held    int   // events in the message being built
+	batches []int // events in each message that has any
 }
 
 // outputs are taken only for the time of a write: an idle connection holds none.
@@ -40,7 +43,7 @@ func (o *output) release() {
 	}
 	clear(o.data[:cap(o.data)])
 	clear(o.raw[:cap(o.raw)])
-	*o = output{buf: o.buf[:0], data: o.data[:0], raw: o.raw[:0]}
+	*o = output{buf: o.buf[:0], data: o.data[:0], raw: o.raw[:0], batches: o.batches[:0]}
 	outputs.Put(o)
 }
 
@@ -69,6 +72,10 @@ func (o *output) begin(array bool) {
 // finish ends the message being built, if there is one, and puts its header in
 // place.
 func (o *output) finish() {
+	if o.held > 0 {
+		o.batches = append(o.batches, o.held)
+		o.held = 0
+	}
 	if o.n == 0 {
 		return
 	}
@@ -138,15 +145,18 @@ func (o *output) events(stream string, from uint64, data [][]byte, batch bool) {
 		// An event without data is its frame up to the data, and a brace.
 		empty := wire.Event{Seq: from, Stream: stream, Data: wire.Raw{}}.Append(nil)
 		o.shared(stream, empty[:len(empty)-1], data[0], empty[len(empty)-1:], batch)
+		o.held++
 	case len(data) > 1 && batch:
 		o.raw = o.raw[:0]
 		for _, d := range data {
 			o.raw = append(o.raw, d)
 		}
 		o.frame(wire.Events{From: from, Stream: stream, Data: o.raw}, batch)
+		o.held += len(data)
 	default:
 		for i, d := range data {
 			o.frame(wire.Event{Seq: from + uint64(i), Stream: stream, Data: d}, batch) //nolint:gosec // an index
+			o.held++
 		}
 	}
 }

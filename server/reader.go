@@ -63,17 +63,15 @@ func decode(msg []byte) (wire.Frame, error) {
 // readLoop takes frames apart and hands them on. It runs nothing that could take
 // long, and stays shallow: its stack lives as long as the connection.
 func (c *conn) readLoop() {
-	for c.waitForRoom() {
-		err := c.readMessage(wire.MaxClientFrame, c.take)
-		if err == nil {
-			continue
-		}
-		if f, ok := errors.AsType[*closing](err); ok {
-			c.fail(f)
-			return
-		}
-		break
+	var err error
+	for err == nil && c.waitForRoom() {
+		err = c.readMessage(wire.MaxClientFrame, c.take)
 	}
+	if f, ok := errors.AsType[*closing](err); ok {
+		c.fail(f)
+	}
+	side, code := c.ending(err)
+	c.s.counters.closed[side][code].Add(1)
 	if !c.isClosing() { // else the writer needs the socket for its goodbye
 		c.end()
 		_ = c.ws.CloseNow() // releases what the library holds

@@ -72,6 +72,7 @@ func New(options Options) (*Server, error) {
 	s.topics.init(s)
 	s.sessions.init(s)
 	s.snapshots.s = s
+	s.counters.init()
 	s.admission = newAdmission(&s.opts)
 	s.gate = newGate(s.opts.Admission.Welcomes)
 	s.replays.free = s.opts.Admission.Replays
@@ -228,6 +229,7 @@ var errPanicked = errors.New("server: panic")
 func (s *Server) guard(name string, call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			s.counters.panics.Add(1)
 			s.log.Error("longwire: panic in a function of the application", "function", name, "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("%w: %s: %v", errPanicked, name, p)
 		}

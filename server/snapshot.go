@@ -114,6 +114,9 @@ func (sn *snapshots) land(f *flight, r snapshotResult) {
 	if !f.result.CompareAndSwap(nil, &r) {
 		return
 	}
+	if r.reason != "" {
+		sn.s.counters.uncomputed.Add(1)
+	}
 	f.topic.flight = nil
 	close(f.done)
 	for wake := range f.waiters {
@@ -125,6 +128,7 @@ func (sn *snapshots) land(f *flight, r snapshotResult) {
 func (sn *snapshots) compute(ctx context.Context, f *flight) snapshotResult {
 	s, t := sn.s, f.topic
 	s.counters.computed.Add(1)
+	defer observe(s.counters.snapshotTime, time.Now())
 	before := t.log.Head()
 	var snap Snapshot
 	err := s.guard("Snapshot", func() (err error) {

@@ -1,8 +1,13 @@
 package server
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
 
-// Stats are counts, all since New except the first four.
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Stats are counts, all since New except the first four. [Server.Metrics] has more.
 type Stats struct {
 	Connections int // open, those before their resume included
 	Sessions    int // known, with and without a connection
@@ -33,23 +38,54 @@ type Stats struct {
 	Limited    uint64 // messages beyond their user's rate
 }
 
+// counters are the one source of Stats and of the metrics.
 type counters struct {
-	handshakes, shed, welcomes, resumed, superseded atomic.Uint64
-	denied                                          [denials]atomic.Uint64
-	acceptWaits                                     atomic.Uint64
-	stalled, silent, malformed                      atomic.Uint64
-	published, events, frames                       atomic.Uint64
-	resyncs, resets, snapshots, computed            atomic.Uint64
-	messages, duplicates, refused, limited          atomic.Uint64
+	handshakes, shed, resumed, superseded      atomic.Uint64
+	denied                                     [denials]atomic.Uint64
+	welcomes                                   [outcomes]atomic.Uint64
+	closed                                     [sides][otherCode + 1]atomic.Uint64
+	acceptWaits                                atomic.Uint64
+	stalled, silent, malformed                 atomic.Uint64
+	published, events, frames, bytes           atomic.Uint64
+	resyncs, resets, snapshots, computed       atomic.Uint64
+	uncomputed                                 atomic.Uint64 // runs of a snapshot function that failed
+	messages, duplicates, refused, limited     atomic.Uint64
+	panics                                     atomic.Uint64
+	forced                                     atomic.Uint64 // connections dropped by a drain
+	drained                                    atomic.Bool   // a drain has ended
+	recovery, batch, snapshotTime, messageTime prometheus.Histogram
 }
 
 func (s *Server) deny(d denial) { s.counters.denied[d].Add(1) }
 
+// maxAway is the longest absence that is believed: one is what a peer says.
+const maxAway = 24 * time.Hour
+
+// welcomed counts a session that is confirmed. away is in milliseconds, as the resume
+// had it, 0 for not said; since is when that arrived.
+func (n *counters) welcomed(o outcome, resumed bool, away int64, since time.Time) {
+	n.welcomes[o].Add(1)
+	if resumed {
+		n.resumed.Add(1)
+	}
+	if away > 0 {
+		gone := time.Duration(min(away, maxAway.Milliseconds())) * time.Millisecond
+		n.recovery.Observe((gone + time.Since(since)).Seconds())
+	}
+}
+
+// wrote counts what was handed to a socket.
+func (n *counters) wrote(o *output) {
+	n.frames.Add(o.frames)
+	n.events.Add(o.sent)
+	n.bytes.Add(uint64(len(o.buf) + len(o.tail) + len(o.end))) //nolint:gosec // lengths
+	for _, events := range o.batches {
+		n.batch.Observe(float64(events))
+	}
+}
+
 // Stats returns the counts of this moment, each for itself.
 func (s *Server) Stats() Stats {
-	s.mu.Lock()
-	connections := len(s.conns)
-	s.mu.Unlock()
 	all, live := s.sessions.count()
 	n := &s.counters
 	var denied map[string]uint64
@@ -61,15 +97,19 @@ func (s *Server) Stats() Stats {
 			denied[d.String()] = count
 		}
 	}
+	var welcomes uint64
+	for o := range n.welcomes {
+		welcomes += n.welcomes[o].Load()
+	}
 	return Stats{
-		Connections: connections,
+		Connections: s.connected(),
 		Sessions:    all,
 		Live:        live,
 		Streams:     s.topics.count(),
 		Handshakes:  n.handshakes.Load(),
 		Denied:      denied,
 		Shed:        n.shed.Load(),
-		Welcomes:    n.welcomes.Load(),
+		Welcomes:    welcomes,
 		Resumed:     n.resumed.Load(),
 		Superseded:  n.superseded.Load(),
 		Stalled:     n.stalled.Load(),
@@ -87,4 +127,10 @@ func (s *Server) Stats() Stats {
 		Refused:     n.refused.Load(),
 		Limited:     n.limited.Load(),
 	}
+}
+
+func (s *Server) connected() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
 }

@@ -90,8 +90,7 @@ func (w *writer) write(o *output) error {
 	if o.frames > 0 {
 		w.sent = c.s.clock() // a browser's script does not see control frames
 	}
-	c.s.counters.frames.Add(o.frames)
-	c.s.counters.events.Add(o.sent)
+	c.s.counters.wrote(o)
 	o.release()
 	return err
 }
