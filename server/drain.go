@@ -79,13 +79,13 @@ func (s *Server) Drain(ctx context.Context, window time.Duration) (DrainReport, 
 			report.Closed-- // its turn had come
 		}
 		report.Forced++
-		s.counters.forced.Add(1)
 		c.end()
 	}
 	report.Moved = report.Connections - report.Closed - report.Forced
 	report.Took = time.Since(begun)
 	s.log.Info("longwire: drain: done", "connections", report.Connections, "moved", report.Moved,
 		"closed", report.Closed, "forced", report.Forced, "took", report.Took)
+	s.counters.forced.Add(uint64(report.Forced)) //nolint:gosec // a count
 	if s.isClosed() {
 		return report, ErrClosed
 	}
