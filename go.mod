@@ -8,6 +8,7 @@ require (
 	github.com/hack-pad/safejs v0.1.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/shirou/gopsutil/v4 v4.26.10
+	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/time v0.16.0
 	pgregory.net/rapid v1.3.0
 )

@@ -5,6 +5,8 @@
 // and [Server.Probe] beside it. [Server.Publish] appends an event to a named
 // stream, [Server.PublishTo] to the own stream of each session of a user.
 //
+// docs/OPERATIONS.md says how to run one: mounting, restarts, sizing, metrics, alerts.
+//
 // Guarantees, towards a client that follows the protocol:
 //
 //  1. Events of one stream arrive in order, each once per position asked for, with

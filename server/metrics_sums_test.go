@@ -275,7 +275,6 @@ func TestAScrapeWaitsForNobody(t *testing.T) {
 		c := w.join("ann", `"subs":{"a":{},"b":{}}`)
 		c.msg("1", "x")
 		c.send(`{"t":"sub","stream":"slow"}`)
-		w.dialSilently("bob").send(`{"t":"resume","v":1,"subs":{"slow":{}}}`)
 		synctest.Wait()
 		go w.srv.Drain(t.Context(), time.Hour) //nolint:errcheck // ends with the test
 		synctest.Wait()

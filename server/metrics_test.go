@@ -243,10 +243,12 @@ func TestEachMetricMoves(t *testing.T) {
 			c.closed(wire.CloseNotNewest, "gen=")
 		}, want: exported{"connections_superseded_total": 1, "connections_closed_total{4409,server}": 1, "connections": 1}},
 		"closed by the client": {happen: func(_ *testing.T, w *world) {
+			_ = w.join("ann").ws.Close(wire.CloseNormal, "")
 			_ = w.join("ann").ws.Close(wire.CloseLeaving, "leaving")
 			_ = w.join("ann").ws.Close(4999, "a code that a peer has made")
 		}, want: exported{
-			"connections_closed_total{4001,client}": 1, "connections_closed_total{other,client}": 1, "sessions{idle}": 2, "sessions{live}": 0,
+			"connections_closed_total{1000,client}": 1, "connections_closed_total{4001,client}": 1,
+			"connections_closed_total{other,client}": 1, "sessions{idle}": 3, "sessions{live}": 0,
 		}},
 		"closed by the application": {happen: func(_ *testing.T, w *world) {
 			for _, code := range []int{wire.CloseForbidden, 4321} {
