@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/longwire/longwire/internal/memnet"
 	"github.com/longwire/longwire/server"
 	"github.com/longwire/longwire/wire"
@@ -215,7 +217,7 @@ func TestScrapesUnderLoad(t *testing.T) {
 	for n := range 10 {
 		load.Go(func() {
 			for ctx.Err() == nil {
-				visit(ctx, t, network, n)
+				comeAndGo(ctx, network, n)
 			}
 		})
 	}
@@ -256,6 +258,23 @@ func TestScrapesUnderLoad(t *testing.T) {
 	t.Logf("%d scrapes, half of them within %v, all within %v", len(took), took[len(took)/2], took[len(took)-1])
 	if took[len(took)/2] > time.Second {
 		t.Errorf("half of the scrapes took more than %v", took[len(took)/2])
+	}
+}
+
+// comeAndGo follows a stream for some events and leaves.
+func comeAndGo(ctx context.Context, network *memnet.Network, n int) {
+	ws, _, err := websocket.Dial(ctx, "ws://host/", &websocket.DialOptions{
+		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: network.DialContext, DisableKeepAlives: true}},
+	})
+	if err != nil {
+		return
+	}
+	defer ws.CloseNow() //nolint:errcheck // leaving
+	err = ws.Write(ctx, websocket.MessageText, fmt.Appendf(nil, `{"t":"resume","v":1,"away":5,"subs":{"stream%d":{}}}`, n))
+	for range 20 {
+		if err == nil {
+			_, _, err = ws.Read(ctx)
+		}
 	}
 }
 
