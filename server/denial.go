@@ -21,7 +21,7 @@ const (
 	deniedAddress
 	deniedUnauthorized
 	deniedForbidden
-	deniedFailed
+	deniedFailed // a function of the application's
 	deniedBadUpgrade
 	deniedUser
 	deniedWelcomes
@@ -38,7 +38,7 @@ const (
 func (d denial) String() string {
 	return [denials]string{
 		"", "closed", "draining", "origin", "rate", "connections", "address", "unauthorized", "forbidden",
-		"authenticate_failed", "bad_upgrade", "user_connections", "welcomes", "no_hello", "bad_hello",
+		"failed", "bad_upgrade", "user_connections", "welcomes", "no_hello", "bad_hello",
 		"other_user", "not_newest", "gone",
 	}[d]
 }

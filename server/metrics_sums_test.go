@@ -155,7 +155,7 @@ func TestSumsAddUp(t *testing.T) {
 		e := v.check()
 		for _, key := range []string{
 			"handshakes_denied_total{origin}", "handshakes_denied_total{unauthorized}", "handshakes_denied_total{forbidden}",
-			"handshakes_denied_total{authenticate_failed}", "handshakes_denied_total{bad_upgrade}", "handshakes_denied_total{bad_hello}",
+			"handshakes_denied_total{failed}", "handshakes_denied_total{bad_upgrade}", "handshakes_denied_total{bad_hello}",
 			"handshakes_denied_total{gone}", "handshakes_denied_total{no_hello}", "handshakes_denied_total{not_newest}",
 			"connections_closed_total{4001,client}", "connections_closed_total{1006,lost}", "connections_closed_total{4409,server}",
 			"connections_closed_total{4403,server}", "panics_total",

@@ -421,7 +421,7 @@ func TestLabelsAreFromFixedSets(t *testing.T) {
 		"side":    {"client", "lost", "server"},
 		"code":    codes,
 		"reason": {
-			"address", "authenticate_failed", "bad_hello", "bad_upgrade", "closed", "connections", "draining", "forbidden", "gone",
+			"address", "bad_hello", "bad_upgrade", "closed", "connections", "draining", "failed", "forbidden", "gone",
 			"no_hello", "not_newest", "origin", "other_user", "rate", "unauthorized", "user_connections", "welcomes",
 		},
 	}
