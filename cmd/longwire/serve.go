@@ -20,7 +20,7 @@ const serveUsage = `Runs the demo server: live data of this host, a chat, and th
 The first line on stdout is the address of the page; everything else goes to
 stderr. SIGINT and SIGTERM drain it: /ready says no, clients are told to move and
 closed over -drain-window, and come back to where they were; a second signal ends
-it at once. Streams: host (a sample each second), chat,
+it at once. /metrics is for Prometheus. Streams: host (a sample each second), chat,
 and any name under test/, which only the fault endpoints publish to. A page
 sends {"chat": "text"}, {"echo": any}, or {"refuse": {"code": "c", "reason": "r",
 "retryMs": 0}}, the last two with "delayMs": 0 to 10000 if wanted.

@@ -179,6 +179,7 @@ func (s *site) routes(ws *server.Server) http.Handler {
 	mux.HandleFunc("/login", s.serveLogin)
 	mux.HandleFunc("POST /logout", s.serveLogout)
 	mux.Handle("/ready", ws.Ready())
+	mux.Handle("/metrics", ws.Metrics())
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "ok")
 	})
