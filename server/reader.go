@@ -118,6 +118,10 @@ func (c *conn) take(msg []byte) error {
 	}
 	switch f := frame.(type) {
 	case wire.Msg:
+		if c.retiring != nil {
+			return nil // the next node is sent it again
+		}
+		c.s.handling.Add(1)
 		f.Body = bytes.Clone(f.Body)
 		c.msgBytes += len(f.Body)
 		enter(c, &c.msgs, f, c.handle)
