@@ -158,6 +158,9 @@ func (c *conn) greet() {
 	}
 	c.mu.Lock()
 	c.greeting = false
+	if c.rechecking { // what was allowed during the hello may not be any more
+		enter(c, &c.subs, c.recheck, call)
+	}
 	c.mu.Unlock()
 	c.s.wg.Go(c.readLoop)
 	c.s.wg.Go(c.writeLoop)
