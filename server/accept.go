@@ -259,6 +259,9 @@ var errGone = errors.New("server: connection is gone")
 // fence takes the session over from its older connection, or reports that this is
 // not the newest one.
 func (c *conn) fence(r wire.Resume) error {
+	if !c.isOpen() {
+		return errGone // closed while the application was asked
+	}
 	sess, old, gen, denied := c.s.sessions.attach(c, r.Session, c.identity.User, r.Gen)
 	if denied == deniedUser {
 		return &closing{wire.CloseTooMany, c.s.admission.later().reason(), denied}
@@ -266,11 +269,17 @@ func (c *conn) fence(r wire.Resume) error {
 	if denied != notDenied {
 		return &closing{wire.CloseNotNewest, wire.GenReason(gen), denied}
 	}
-	c.session, c.gen = sess, gen
 	if old != nil {
 		c.s.counters.superseded.Add(1)
 		old.close(&closing{code: wire.CloseNotNewest, reason: wire.GenReason(gen), denial: deniedNotNewest})
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		c.s.sessions.detach(sess, c) // end did not know of it
+		return errGone
+	}
+	c.session, c.gen = sess, gen
 	return nil
 }
 

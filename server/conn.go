@@ -29,7 +29,7 @@ type conn struct {
 	sock     *socket
 	ws       *websocket.Conn
 
-	// Set before the goroutines start.
+	// Set before the goroutines start; session under mu, as end may come first.
 	session *session
 	gen     uint64
 	base    bool // the client speaks the base frames only
@@ -121,7 +121,7 @@ func (c *conn) end() {
 	if c.bye == nil {
 		close(c.stop)
 	}
-	follows := c.follows
+	follows, sess := c.follows, c.session
 	c.follows, c.control, c.controlBytes, c.pong = nil, nil, 0, nil
 	c.mu.Unlock()
 
@@ -131,8 +131,8 @@ func (c *conn) end() {
 	}
 	c.s.replays.leave(c)
 	c.s.admission.leave(c.address)
-	if c.session != nil {
-		c.s.sessions.detach(c.session, c)
+	if sess != nil {
+		c.s.sessions.detach(sess, c)
 	}
 	c.s.remove(c) // last: a drain that waits for it finds all of it gone
 }
