@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/longwire/longwire/wire"
 )
@@ -29,6 +30,15 @@ type rawClient struct {
 // raw upgrades, with further header lines, and sends hello as a frame.
 func (w *world) raw(hello string, header ...string) *rawClient {
 	w.t.Helper()
+	c := w.upgrade(header...)
+	c.write(maskedFrame(text, hello))
+	synctest.Wait()
+	return c
+}
+
+// upgrade sends what comes before the first frame.
+func (w *world) upgrade(header ...string) *rawClient {
+	w.t.Helper()
 	conn, err := w.net.DialContext(w.t.Context(), "tcp", "host")
 	if err != nil {
 		w.t.Fatal(err)
@@ -37,16 +47,24 @@ func (w *world) raw(hello string, header ...string) *rawClient {
 	c := &rawClient{t: w.t, conn: conn, done: make(chan struct{})}
 	go c.read()
 	c.write("GET /ws HTTP/1.1\r\nHost: host\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
-		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n" + strings.Join(append(header, "\r\n"), "\r\n") + maskedFrame(0x81, hello))
-	synctest.Wait()
+		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n" + strings.Join(append(header, "\r\n"), "\r\n"))
 	return c
 }
 
 // write fails when the server has closed, which may well be.
 func (c *rawClient) write(b string) { _, _ = io.WriteString(c.conn, b) }
 
-// ended waits until the server has closed the connection.
-func (c *rawClient) ended() { <-c.done }
+// ended waits until the server has closed the connection, a minute at most.
+func (c *rawClient) ended() {
+	c.t.Helper()
+	timer := time.NewTimer(time.Minute)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+	case <-timer.C:
+		c.t.Fatal("the connection is still there after a minute")
+	}
+}
 
 func (c *rawClient) read() {
 	defer close(c.done)
@@ -60,7 +78,7 @@ func (c *rawClient) read() {
 	for c.code == 0 {
 		if err := c.frame(r); err != nil {
 			if err != io.EOF { //nolint:errorlint // at the border of two frames
-				c.cut(err)
+				c.t.Logf("cut: %v", err) // as who is dropped may be
 			}
 			return
 		}
@@ -69,10 +87,6 @@ func (c *rawClient) read() {
 		c.t.Errorf("%d bytes after the close frame", len(rest))
 	}
 }
-
-// cut is for a connection that ends within a frame, as that of one who is dropped
-// may.
-func (c *rawClient) cut(err error) { c.t.Logf("cut: %v", err) }
 
 // frame reads one frame of the server's, which must be whole and without a mask.
 func (c *rawClient) frame(r io.Reader) error {
@@ -98,22 +112,36 @@ func (c *rawClient) frame(r io.Reader) error {
 		return fmt.Errorf("within a frame: %w", err)
 	}
 	switch head[0] {
-	case 0x81:
+	case text:
 		if _, err := wire.Decode(payload); err != nil {
 			c.t.Errorf("unreadable message %.200q: %v", payload, err)
 		}
-	case 0x88:
+	case closing:
+		c.code = 1005 // none: as it answers one without
+		if len(payload) == 0 {
+			return nil
+		}
 		if len(payload) < 2 || len(payload) > 125 {
 			c.t.Errorf("close frame % x", payload)
 			return nil
 		}
 		c.code, c.reason = int(binary.BigEndian.Uint16(payload)), string(payload[2:])
-	case 0x89, 0x8a:
+	case ping, pong:
 	default:
 		c.t.Errorf("frame header % x", head)
 	}
 	return nil
 }
+
+// What the first byte of a frame says.
+const (
+	text      = 0x81 // whole
+	textBegin = 0x01
+	textEnd   = 0x80
+	closing   = 0x88
+	ping      = 0x89
+	pong      = 0x8a
+)
 
 // maskedFrame is a frame of a client, under a mask of zeros, so that the payload can be
 // read in it. first holds the flags and the opcode.
