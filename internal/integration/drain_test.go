@@ -93,37 +93,50 @@ func inFleet(t *testing.T, n int, o server.Options, handler func(client int) rec
 		fl := &fleet{t: t, begun: time.Now()}
 		first := fl.start(o)
 		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
+		var running []<-chan struct{}
 		for i := range n {
-			random := rand.New(rand.NewPCG(1, uint64(i)))
-			client, err := reconnect.NewClient(reconnect.Options{
-				URL:        func(context.Context) (string, error) { return "ws://server/ws", nil },
-				HTTPClient: httpClient(fl.dial),
-				Policy:     reconnect.Policy{Rand: random.Float64},
-				OnState: func(s reconnect.Status) {
-					if s.State != reconnect.Live {
-						fl.mu.Lock()
-						fl.outages++
-						fl.mu.Unlock()
-					}
-				},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := client.Subscribe("a", nil, handler(i)); err != nil {
-				t.Fatal(err)
-			}
-			fl.clients = append(fl.clients, client)
-			running.Go(func() { _ = client.Run(ctx) }) // ends with ctx
+			running = append(running, fl.add(ctx, handler(i)))
 		}
 		fl.live()
 		fl.mark()
 		f(t, fl, first)
 		cancel()
-		running.Wait()
+		for _, ended := range running {
+			<-ended
+		}
 		fl.stop(fl.current.Load())
 	})
+}
+
+// add runs another client, until ctx ends, and returns what is closed then.
+func (f *fleet) add(ctx context.Context, h reconnect.Handler) <-chan struct{} {
+	f.t.Helper()
+	random := rand.New(rand.NewPCG(1, uint64(len(f.clients))))
+	client, err := reconnect.NewClient(reconnect.Options{
+		URL:        func(context.Context) (string, error) { return "ws://server/ws", nil },
+		HTTPClient: httpClient(f.dial),
+		Policy:     reconnect.Policy{Rand: random.Float64},
+		OnState: func(s reconnect.Status) {
+			if s.State != reconnect.Live {
+				f.mu.Lock()
+				f.outages++
+				f.mu.Unlock()
+			}
+		},
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := client.Subscribe("a", nil, h); err != nil {
+		f.t.Fatal(err)
+	}
+	f.clients = append(f.clients, client)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = client.Run(ctx) // ends with ctx
+	}()
+	return ended
 }
 
 // live waits until all clients are.
@@ -269,5 +282,44 @@ func TestADrainOfTheOnlyNodeCostsNoHerd(t *testing.T) {
 				t.Errorf("%d of %d in second %d", n, clients, second)
 			}
 		}
+	})
+}
+
+// Who comes while a node drains is told when to come back, and does not knock again
+// before. Once it is there, it is served at once.
+func TestAClientThatComesDuringADrainWaitsAsLongAsItIsTold(t *testing.T) {
+	const window, restart = 20 * time.Second, 5 * time.Second
+	o := server.Options{RestartTime: restart}
+	handler := func(int) reconnect.Handler { return reconnect.Handler{} }
+	inFleet(t, 0, o, handler, func(t *testing.T, f *fleet, first *node) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		holder := f.add(ctx, handler(0)) // holds the drain
+		f.live()
+		f.mark()
+		var draining sync.WaitGroup
+		draining.Go(func() {
+			if _, err := first.Drain(ctx, window); err != nil {
+				t.Errorf("Drain: %v", err)
+			}
+		})
+		synctest.Wait()
+		time.Sleep(window/2 + time.Second) // the holder has tried to move
+		before, _ := f.seen()
+		late := f.add(ctx, handler(0))
+		synctest.Wait()
+		draining.Wait()
+		f.stop(first)
+		f.start(o)
+		f.live()
+		dials, _ := f.seen()
+		dials = dials[len(before):]
+		// One that was refused, and one each of the two clients when it is up.
+		if len(dials) != 3 || dials[1] < window+restart {
+			t.Errorf("dials after %v, want one and two from %v on", dials, window+restart)
+		}
+		cancel()
+		<-holder
+		<-late
 	})
 }
