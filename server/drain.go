@@ -34,7 +34,8 @@ type DrainReport struct {
 // the window: clients that do not know the drain frame over all of it, the others
 // over its second half, by which they may have moved. Until its turn a connection
 // gets events and its messages are handled. If one is being handled then, it is
-// answered first; the client sends those behind it to the next node. Who is closed
+// answered first; those behind it are refused for now, so that the client can send
+// them to the next node. Who is closed
 // is asked to come back after the window and RestartTime, within Spread.
 //
 // A window of zero closes all at once, and nobody is told to move: for clients of
@@ -215,8 +216,20 @@ func (c *conn) retire(how *closing) bool {
 		return false
 	}
 	c.retiring = how
+	for _, m := range c.msgs.queue {
+		c.putOff(m)
+	}
 	c.dropMessages()
 	return true
+}
+
+// putOff refuses a message for now, as it will not be begun here: the next node may
+// be sent it even if that one remembers no ids. It needs c.mu.
+func (c *conn) putOff(m wire.Msg) {
+	c.s.counters.refused.Add(1)
+	c.answerLocked(wire.Nack{
+		ID: m.ID, Code: wire.NackBusy, Reason: "the node goes away", HasRetry: true, Retry: goodbye.Milliseconds(),
+	})
 }
 
 // awaitQuiet waits until all connections have ended and no message is being

@@ -417,7 +417,7 @@ func TestDrainDropsAHelloThatTakesTooLong(t *testing.T) {
 }
 
 // The message that is being handled when the turn of its connection comes is
-// answered, over that connection; those behind it are not begun.
+// answered, over that connection; those behind it are not begun, and that is said.
 func TestDrainAnswersTheMessageThatIsBeingHandled(t *testing.T) {
 	const takes = 7 * time.Second
 	var begun []string
@@ -436,7 +436,10 @@ func TestDrainAnswersTheMessageThatIsBeingHandled(t *testing.T) {
 		c.msg("3", "3")
 		time.Sleep(time.Second)
 		w.publish("s", `1`)
-		c.expect(event("s", 1, `1`), wire.Ack{ID: "1", Result: wire.Raw(`"1"`)})
+		notBegun := func(id string) wire.Frame {
+			return wire.Nack{ID: id, Code: wire.NackBusy, Reason: "the node goes away", HasRetry: true, Retry: 5000}
+		}
+		c.expect(notBegun("2"), notBegun("3"), event("s", 1, `1`), wire.Ack{ID: "1", Result: wire.Raw(`"1"`)})
 		c.closed(wire.CloseRestart, "retry=1000-")
 		done := <-draining
 		want(t, "report", done.report, server.DrainReport{Connections: 1, Closed: 1, Took: takes})

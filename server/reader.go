@@ -119,7 +119,8 @@ func (c *conn) take(msg []byte) error {
 	switch f := frame.(type) {
 	case wire.Msg:
 		if c.retiring != nil {
-			return nil // the next node is sent it again
+			c.putOff(f)
+			return nil
 		}
 		c.s.handling.Add(1)
 		f.Body = bytes.Clone(f.Body)
