@@ -106,7 +106,8 @@ fuzz: ## fuzz each target for FUZZTIME (20s)
 	done
 
 .PHONY: soak
-soak: ## simulate clients and server, in any schedule, for SOAK (10m)
+soak: ## simulate clients and server, in any schedule, for SOAK (10m); before that, a minute of drains and full speed
+	go test -race -timeout 0 -run '^TestPublishWhileClientsComeAndGo$$' -v ./server -soak 1m
 	go test -race -timeout 0 -run '^TestAnyScheduleOfClientsAndServerIsLossless$$' ./internal/integration -soak $(SOAK)
 
 .PHONY: bench

@@ -47,6 +47,9 @@ type (
 		Conn   uint64
 		Code   int
 		Reason string
+		// RetryAfter is what a handshake was refused with over HTTP, 0: nothing. No
+		// browser tells.
+		RetryAfter time.Duration
 	}
 
 	// ProbeDone is the outcome of Probe with the same number.

@@ -5,6 +5,7 @@ package reconnect
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -39,9 +40,9 @@ func (d *driver) dial(a Dial) {
 	d.links[a.Conn] = l
 	d.linksWG.Go(func() {
 		defer cancel()
-		ws, err := l.open(a.URL)
+		ws, retryAfter, err := l.open(a.URL)
 		if err != nil {
-			l.tell(Closed{Conn: l.id, Code: wire.CloseAbnormal, Reason: plainError(err)})
+			l.tell(Closed{Conn: l.id, Code: wire.CloseAbnormal, Reason: plainError(err), RetryAfter: retryAfter})
 			return
 		}
 		ws.SetReadLimit(int64(d.m.p.MaxMessage))
@@ -57,18 +58,23 @@ func (d *driver) dial(a Dial) {
 	})
 }
 
-func (l *link) open(target string) (*websocket.Conn, error) {
+// open dials. When the handshake was answered with a refusal for now, retryAfter is
+// for how long, if the server says.
+func (l *link) open(target string) (ws *websocket.Conn, retryAfter time.Duration, err error) {
 	header, err := l.d.headers(l.ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	ws, resp, err := websocket.Dial(l.ctx, target, &websocket.DialOptions{
 		HTTPClient: l.d.o.HTTPClient, HTTPHeader: header, CompressionMode: websocket.CompressionDisabled,
 	})
 	if err != nil && resp != nil {
-		return nil, errors.New("the handshake was answered with " + resp.Status)
+		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
+			retryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
+		}
+		return nil, retryAfter, errors.New("the handshake was answered with " + resp.Status)
 	}
-	return ws, err
+	return ws, 0, err
 }
 
 // tell hands an event to the loop, unless the link was left: nothing else may end

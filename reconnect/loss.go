@@ -32,6 +32,9 @@ func (m *Machine) closed(ev Closed) {
 		m.try = attempt{}
 		m.probe.failures++
 		m.lost(c, m.judge(ev.Code, ev.Reason), false)
+		if m.state == Waiting {
+			m.waitAtLeast(ev.RetryAfter)
+		}
 	}
 }
 
@@ -148,6 +151,19 @@ func (m *Machine) wait(after, floor time.Duration, reason string) {
 	m.kicked = false
 	m.become(Waiting, reason)
 	m.maybeProbe()
+}
+
+// waitAtLeast obeys a Retry-After of n: U(n, 2n), or the wait that is planned if that
+// is longer.
+func (m *Machine) waitAtLeast(n time.Duration) {
+	n = min(n, maxAsked)
+	if n <= 0 {
+		return
+	}
+	if after := n + m.uniform(n); after > m.retry.left(m.now) {
+		m.retry.set(m.now, after)
+	}
+	m.floor.set(m.now, n)
 }
 
 // end stops with a cause until somebody starts afresh.

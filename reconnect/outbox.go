@@ -39,6 +39,7 @@ type message struct {
 	// written: it may have taken effect. firstWrite and dedupe say which memory
 	// of ids, and how far back, a resend relies on.
 	written    bool
+	copies     int // that were written since it last was not
 	firstWrite time.Time
 	dedupe     string
 	writtenAt  time.Time // on this connection
@@ -261,6 +262,7 @@ func (m *Machine) pump() {
 			continue
 		}
 		msg.inFlight, msg.nacked, msg.writtenAt = true, false, m.now
+		msg.copies++
 		if !msg.written {
 			msg.written, msg.firstWrite, msg.dedupe = true, m.now, m.greeting.DedupeID
 		}
@@ -340,6 +342,10 @@ func (m *Machine) nacked(f wire.Nack) {
 	case f.HasRetry:
 		// Not now. The server refuses what follows until this id returns.
 		msg.inFlight, msg.nacked = false, true
+		if msg.copies == 1 {
+			// The only copy had no effect: any server may be sent it.
+			msg.written, msg.copies = false, 0
+		}
 		m.watchAcks()
 		wait := clampMs(max(f.Retry, 1), 0, minNackRetry)
 		if !m.box.hold.on || m.box.hold.left(m.now) < wait {

@@ -259,6 +259,27 @@ func TestASlowUplinkIsNotADeadOne(t *testing.T) {
 	s.wantAfter(5*time.Second, "abandon 1 4408 no pong within 5s", "waiting 4s")
 }
 
+// What was refused for now had no effect, if that was the only copy: a server that
+// remembers no ids is sent it as well.
+func TestWhatWasRefusedForNowReliesOnNoMemory(t *testing.T) {
+	const nack = `{"t":"nack","id":"a","code":"busy","retry":1000}`
+	another := strings.Replace(welcome, `"d1"`, `"d2"`, 1)
+	s, conn := settled(t)
+	s.want(send("a"), msgLine(conn, "a"))
+	s.frame(conn, nack)
+	s.do(reconnect.Closed{Conn: conn, Code: 1012})
+	conn = s.open()
+	s.wantFrame(conn, another, "deliver welcome", "live", msgLine(conn, "a"))
+	// Of the second copy nobody knows whether the first had none either.
+	s.do(reconnect.Closed{Conn: conn, Code: 1012})
+	conn = s.open()
+	s.wantFrame(conn, another, "deliver welcome", "live", msgLine(conn, "a"))
+	s.frame(conn, nack)
+	s.do(reconnect.Closed{Conn: conn, Code: 1012})
+	conn = s.open()
+	s.wantFrame(conn, welcome, "deliver welcome", "live", "settle a unknown  unknown")
+}
+
 // Whatever the second one looks like, the first one is not settled for it.
 func TestASecondMessageOfTheSameIDSettlesNothing(t *testing.T) {
 	s := newScript(t, reconnect.Policy{})
@@ -280,7 +301,7 @@ func TestAWithdrawnMessageDoesNotHoldTheOthersBack(t *testing.T) {
 	s.do(send("b"))
 	s.frame(conn, `{"t":"nack","id":"a","code":"busy","retry":1000}`)
 	s.frame(conn, `{"t":"nack","id":"b","code":"busy","retry":1000}`)
-	s.want(reconnect.Cancel{ID: "a"}, "settle a unknown  cancelled")
+	s.want(reconnect.Cancel{ID: "a"}, "settle a not-sent  cancelled")
 	s.wantAfter(1249 * time.Millisecond)
 	s.wantAfter(time.Millisecond, "fetch 2")
 	// A bridge that fails is tried again.

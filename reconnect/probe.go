@@ -85,7 +85,8 @@ func (m *Machine) probeDone(ev ProbeDone) {
 	case ev.Status == 410:
 		refused = CauseGone
 	case ev.Status == 429 || ev.Status == 503:
-		m.retryAfter(ev)
+		m.hint = "the server asks to try later over HTTP (" + strconv.Itoa(ev.Status) + ")"
+		m.waitAtLeast(ev.RetryAfter)
 	default:
 		m.hint = "the server answers over HTTP with " + strconv.Itoa(ev.Status)
 	}
@@ -101,17 +102,4 @@ func (m *Machine) probeDone(ev ProbeDone) {
 	if m.probe.refusals >= probeRefusals {
 		m.end(refused, m.hint)
 	}
-}
-
-// retryAfter obeys the Retry-After of a 429 or 503: U(n, 2n).
-func (m *Machine) retryAfter(ev ProbeDone) {
-	m.hint = "the server asks to try later over HTTP (" + strconv.Itoa(ev.Status) + ")"
-	n := min(ev.RetryAfter, maxAsked)
-	if n <= 0 {
-		return
-	}
-	if after := n + m.uniform(n); after > m.retry.left(m.now) {
-		m.retry.set(m.now, after)
-	}
-	m.floor.set(m.now, n)
 }

@@ -158,6 +158,9 @@ func (c *conn) greet() {
 	}
 	c.mu.Lock()
 	c.greeting = false
+	if c.rechecking { // what was allowed during the hello may not be any more
+		enter(c, &c.subs, c.recheck, call)
+	}
 	c.mu.Unlock()
 	c.s.wg.Go(c.readLoop)
 	c.s.wg.Go(c.writeLoop)
@@ -255,6 +258,9 @@ var errGone = errors.New("server: connection is gone")
 // fence takes the session over from its older connection, or reports that this is
 // not the newest one.
 func (c *conn) fence(r wire.Resume) error {
+	if !c.isOpen() {
+		return errGone // closed while the application was asked
+	}
 	sess, old, gen, denied := c.s.sessions.attach(c, r.Session, c.identity.User, r.Gen)
 	if denied == deniedUser {
 		return &closing{wire.CloseTooMany, c.s.admission.later().reason(), denied}
@@ -262,11 +268,17 @@ func (c *conn) fence(r wire.Resume) error {
 	if denied != notDenied {
 		return &closing{wire.CloseNotNewest, wire.GenReason(gen), denied}
 	}
-	c.session, c.gen = sess, gen
 	if old != nil {
 		c.s.counters.superseded.Add(1)
 		old.close(&closing{code: wire.CloseNotNewest, reason: wire.GenReason(gen), denial: deniedNotNewest})
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		c.s.sessions.detach(sess, c) // end did not know of it
+		return errGone
+	}
+	c.session, c.gen = sess, gen
 	return nil
 }
 

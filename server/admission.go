@@ -74,6 +74,9 @@ const (
 	defaultMessageRate     = 100
 )
 
+// maxRate is such that four times a second's burst fits any int.
+const maxRate = 1e8
+
 // The times to come back that a client is told.
 const (
 	minComeBack  = time.Second
@@ -97,8 +100,8 @@ func (a *Admission) prepare(bad func(name string, value any, problem string)) {
 		}
 	}
 	perSecond := func(name string, r *float64, byDefault float64) {
-		if *r < 0 || math.IsNaN(*r) || math.IsInf(*r, 0) {
-			bad("Admission."+name, *r, "must be a number, and not negative")
+		if !(0 <= *r && *r <= maxRate) { // NaN is neither
+			bad("Admission."+name, *r, "must be a number from 0 to 1e+08")
 			*r = 0
 		}
 		if *r == 0 {

@@ -66,6 +66,92 @@ func TestMalformedFramesCloseTheirConnectionOnly(t *testing.T) {
 	}
 }
 
+// What is no frame of RFC 6455, and the close code: 0 for those of which the library
+// drops the connection without a word.
+var brokenFrames = []struct {
+	name, bytes string
+	code        int
+}{
+	{"reserved bit", "\xc1\x80\x00\x00\x00\x00", 1002},
+	{"reserved opcode", maskedFrame(0x83, "x"), 1002},
+	{"reserved control opcode", maskedFrame(0x8b, "x"), 1002},
+	{"no mask", "\x81\x02{}", 0},
+	{"ping in fragments", maskedFrame(0x09, "x"), 1002},
+	{"long ping", maskedFrame(ping, strings.Repeat("x", 126)), 1002},
+	{"negative length", "\x81\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00", 0},
+	{"end without a beginning", maskedFrame(textEnd, "{}"), 1002},
+	{"a message within another", maskedFrame(textBegin, "{") + maskedFrame(text, "{}"), 1002},
+	{"too big in fragments", maskedFrame(textBegin, strings.Repeat("[", 1<<15)) +
+		strings.Repeat(maskedFrame(0x00, strings.Repeat("[", 1<<15)), 3), 1009},
+}
+
+func TestBrokenWebSocketFramesCloseTheirConnectionOnly(t *testing.T) {
+	for _, tt := range brokenFrames {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, server.Options{}, func(t *testing.T, w *world) {
+				other := w.join("ann")
+				for _, hello := range []string{fullHello, `{"t":"resume"}`} {
+					c := w.raw(hello)
+					c.write(tt.bytes)
+					c.ended()
+					want(t, "code", c.code, tt.code)
+				}
+				c := w.upgrade()
+				c.write(tt.bytes)
+				c.ended()
+				other.send(`{"t":"ping","n":1}`)
+				other.expect(wire.Pong{N: 1})
+				synctest.Wait()
+				want(t, "connections", w.srv.Stats().Connections, 1)
+			})
+		})
+	}
+}
+
+// A message in fragments is one message, and a ping between them is answered.
+func TestMessageInFragments(t *testing.T) {
+	inWorld(t, server.Options{OnMessage: echo}, func(t *testing.T, w *world) {
+		c := w.raw(fullHello)
+		c.write(maskedFrame(textBegin, `{"t":"msg","id":"1",`) + maskedFrame(ping, "x") + maskedFrame(0x00, `"bo`) + maskedFrame(textEnd, `dy":1}`))
+		synctest.Wait()
+		want(t, "messages", w.srv.Stats().Messages, 1)
+	})
+}
+
+// Close frames of every oddity.
+var closeFrames = []struct{ name, payload string }{
+	{"empty", ""},
+	{"code only", "\x03\xe8"},
+	{"longest reason", "\x0f\xa0" + strings.Repeat("r", 123)},
+	{"reason not UTF-8", "\x03\xe8\xff\xfe"},
+	{"one byte", "\x03"},
+	{"reserved code", "\x03\xee"},
+	{"unknown code", "\xff\xff"},
+	{"longer than may be", "\x03\xe8" + strings.Repeat("r", 124)},
+}
+
+// However a client says goodbye, its session can be resumed.
+func TestOddCloseFramesEndTheirConnectionOnly(t *testing.T) {
+	for _, tt := range closeFrames {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, server.Options{}, func(t *testing.T, w *world) {
+				other := w.join("ann")
+				c := w.raw(fullHello)
+				c.write(maskedFrame(closing, tt.payload))
+				c.ended()
+				c = w.upgrade()
+				c.write(maskedFrame(closing, tt.payload))
+				c.ended()
+				other.send(`{"t":"ping","n":1}`)
+				other.expect(wire.Pong{N: 1})
+				synctest.Wait()
+				stats := w.srv.Stats()
+				want(t, "connections, sessions", []int{stats.Connections, stats.Sessions}, []int{1, 2})
+			})
+		})
+	}
+}
+
 func TestHelloThatIsNoResume(t *testing.T) {
 	inWorld(t, server.Options{}, func(t *testing.T, w *world) {
 		for text, reason := range map[string]string{

@@ -29,7 +29,7 @@ type conn struct {
 	sock     *socket
 	ws       *websocket.Conn
 
-	// Set before the goroutines start.
+	// Set before the goroutines start; session under mu, as end may come first.
 	session *session
 	gen     uint64
 	base    bool // the client speaks the base frames only
@@ -42,6 +42,7 @@ type conn struct {
 
 	mu           sync.Mutex
 	bye          *closing // how to close, nil: not yet
+	retiring     *closing // how to close once no message is being handled
 	ended        bool
 	greeting     bool     // waiting for resume: no goroutine but the handler's
 	pong         []byte   // payload of a WebSocket ping to be answered
@@ -84,11 +85,15 @@ func poke(signal chan<- struct{}) {
 func (c *conn) close(how *closing) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.closeLocked(how)
+}
+
+func (c *conn) closeLocked(how *closing) bool {
 	if c.bye != nil || c.ended {
 		return false
 	}
 	c.bye = how
-	c.msgs.queue, c.msgBytes = nil, 0 // what was not begun is sent again
+	c.dropMessages()
 	close(c.stop)
 	if c.greeting {
 		c.sock.interrupt()
@@ -96,6 +101,12 @@ func (c *conn) close(how *closing) bool {
 		c.sock.finish()
 	}
 	return true
+}
+
+// dropMessages forgets those that were not begun: they are sent again. It needs c.mu.
+func (c *conn) dropMessages() {
+	c.s.handled(len(c.msgs.queue))
+	c.msgs.queue, c.msgBytes = nil, 0
 }
 
 // end closes the socket and gives up everything the connection held. Late or
@@ -110,7 +121,7 @@ func (c *conn) end() {
 	if c.bye == nil {
 		close(c.stop)
 	}
-	follows := c.follows
+	follows, sess := c.follows, c.session
 	c.follows, c.control, c.controlBytes, c.pong = nil, nil, 0, nil
 	c.mu.Unlock()
 
@@ -120,10 +131,10 @@ func (c *conn) end() {
 	}
 	c.s.replays.leave(c)
 	c.s.admission.leave(c.address)
-	c.s.remove(c)
-	if c.session != nil {
-		c.s.sessions.detach(c.session, c)
+	if sess != nil {
+		c.s.sessions.detach(sess, c)
 	}
+	c.s.remove(c) // last: a drain that waits for it finds all of it gone
 }
 
 // sayGoodbye performs the close handshake, for at most the goodbye.
@@ -201,6 +212,9 @@ func drive[T any](c *conn, l *lane[T], do func(T)) {
 		c.mu.Lock()
 		if len(l.queue) == 0 {
 			l.queue, l.running = nil, false
+			if c.retiring != nil && !c.msgs.running {
+				c.closeLocked(c.retiring)
+			}
 			c.mu.Unlock()
 			return
 		}

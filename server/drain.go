@@ -22,8 +22,8 @@ type drain struct {
 type DrainReport struct {
 	Connections int           // how many these were: the sum of the next three
 	Moved       int           // gone before their turn: to another node, or for reasons of their own
-	Closed      int           // closed with 1012
-	Forced      int           // dropped when the time was over, closed or not
+	Closed      int           // closed with 1012, and gone
+	Forced      int           // not gone when the time was over, closed or not
 	Took        time.Duration // from the call to the end
 }
 
@@ -33,13 +33,16 @@ type DrainReport struct {
 // beside this one, and the connections are closed with 1012 one after the other over
 // the window: clients that do not know the drain frame over all of it, the others
 // over its second half, by which they may have moved. Until its turn a connection
-// gets events and its messages are handled. Who is closed is asked to come back
-// after the window and RestartTime, within Spread.
+// gets events and its messages are handled. If one is being handled then, it is
+// answered first; those behind it are refused for now, so that the client can send
+// them to the next node. Who is closed
+// is asked to come back after the window and RestartTime, within Spread.
 //
-// A window of zero closes all at once: for clients of other makers that is a herd. A
-// negative one is taken as zero. ctx bounds the whole: at its end whatever is still
-// open is dropped, so give it some seconds beyond grace and window; without a
-// deadline a peer may take about five seconds for its goodbye.
+// A window of zero closes all at once, and nobody is told to move: for clients of
+// other makers that is a herd. A negative one is taken as zero. ctx bounds the whole:
+// at its end whatever is still open is dropped, so give it some seconds beyond grace
+// and window; without a deadline a peer may take about five seconds for its goodbye,
+// and a handler as long as it likes.
 //
 // Drain returns when all connections are gone and no message is being handled any
 // more, or ctx has ended. The error is ErrDraining when Drain was called before,
@@ -53,36 +56,22 @@ func (s *Server) Drain(ctx context.Context, window time.Duration) (DrainReport, 
 	}
 	defer s.counters.drained.Store(true)
 	s.log.Info("longwire: drain: not ready", "grace", s.opts.DrainGrace, "window", window)
-	s.pause(ctx, s.opts.DrainGrace)
+	s.pause(ctx, s.opts.DrainGrace, nil)
 
 	window = max(window, 0)
 	conns := s.refuseUpgrades(window)
 	s.log.Info("longwire: drain: closing", "connections", len(conns), "window", window)
-	report := DrainReport{Connections: len(conns)}
-	for _, c := range conns {
-		if c.tellDrain(window) {
-			report.Closed++
-		}
-	}
-	for _, turn := range turns(conns, window) {
-		s.pause(ctx, time.Until(turn.at))
-		if ctx.Err() != nil || s.ctx.Err() != nil {
-			break
-		}
-		if turn.conn.close(s.drained()) {
-			report.Closed++
-		}
-	}
+	closed := s.closeInTurn(ctx, conns, window)
 	s.awaitQuiet(ctx)
-	for _, c := range s.connections() {
-		if !c.close(s.drained()) {
-			report.Closed-- // its turn had come
+	left := s.connections()
+	for _, c := range left {
+		delete(closed, c)
+		if ctx.Err() != nil { // else they get the goodbye of Close
+			c.end()
 		}
-		report.Forced++
-		c.end()
 	}
+	report := DrainReport{Connections: len(conns), Closed: len(closed), Forced: len(left), Took: time.Since(begun)}
 	report.Moved = report.Connections - report.Closed - report.Forced
-	report.Took = time.Since(begun)
 	s.log.Info("longwire: drain: done", "connections", report.Connections, "moved", report.Moved,
 		"closed", report.Closed, "forced", report.Forced, "took", report.Took)
 	s.counters.forced.Add(uint64(report.Forced)) //nolint:gosec // a count
@@ -125,8 +114,8 @@ func (s *Server) beginDrain() error {
 	return nil
 }
 
-// pause waits for d, or less when the time or the server ends.
-func (s *Server) pause(ctx context.Context, d time.Duration) {
+// pause waits for d, or less when the time or the server ends or gone is closed.
+func (s *Server) pause(ctx context.Context, d time.Duration, gone <-chan struct{}) {
 	if d <= 0 {
 		return
 	}
@@ -134,6 +123,7 @@ func (s *Server) pause(ctx context.Context, d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-gone:
 	case <-ctx.Done():
 	case <-s.ctx.Done():
 	}
@@ -147,16 +137,20 @@ func (s *Server) refuseUpgrades(window time.Duration) []*conn {
 	return s.allConns()
 }
 
-// tellDrain tells a connection that there will be an end. One that has no welcome
-// yet is closed, which it reports.
-func (c *conn) tellDrain(window time.Duration) bool {
-	c.mu.Lock()
-	greeting := c.greeting
-	if !greeting && !c.base {
-		c.answerLocked(wire.Drain{Within: window.Milliseconds()})
+// closeInTurn closes the connections over the window, as long as there is time, and
+// returns those that it closed.
+func (s *Server) closeInTurn(ctx context.Context, conns []*conn, window time.Duration) map[*conn]struct{} {
+	closed := make(map[*conn]struct{}, len(conns))
+	for _, turn := range turns(conns, window) {
+		s.pause(ctx, time.Until(turn.at), turn.conn.stop)
+		if ctx.Err() != nil || s.ctx.Err() != nil {
+			break
+		}
+		if turn.conn.retire(s.drained()) {
+			closed[turn.conn] = struct{}{}
+		}
 	}
-	c.mu.Unlock()
-	return greeting && c.close(c.s.drained())
+	return closed
 }
 
 // drained is the close of a connection whose turn it is. The window must have begun.
@@ -175,41 +169,75 @@ type turn struct {
 	at   time.Time
 }
 
-// turns spreads connections evenly over a window that begins now.
+// turns spreads connections evenly over a window that begins now, and tells those
+// that may move.
 func turns(conns []*conn, window time.Duration) []turn {
 	rand.Shuffle(len(conns), func(i, j int) { conns[i], conns[j] = conns[j], conns[i] })
-	var base, others []*conn
-	for _, c := range conns {
-		if c.isBase() {
-			base = append(base, c)
-		} else {
-			others = append(others, c)
-		}
-	}
 	now := time.Now()
 	all := make([]turn, 0, len(conns))
+	var staying, moving []*conn
+	for _, c := range conns {
+		switch {
+		case c.isGreeting():
+			all = append(all, turn{c, now})
+		case c.base || window == 0:
+			staying = append(staying, c)
+		default:
+			c.answer(wire.Drain{Within: window.Milliseconds()})
+			moving = append(moving, c)
+		}
+	}
 	spread := func(conns []*conn, from, to time.Duration) {
 		for i, c := range conns {
 			at := from + time.Duration(float64(to-from)*float64(i+1)/float64(len(conns)))
 			all = append(all, turn{c, now.Add(at)})
 		}
 	}
-	spread(base, 0, window)
-	spread(others, window/2, window)
+	spread(staying, 0, window)
+	spread(moving, window/2, window)
 	slices.SortFunc(all, func(a, b turn) int { return a.at.Compare(b.at) })
 	return all
 }
 
-func (c *conn) isBase() bool {
+// isGreeting reports whether the connection has no welcome yet.
+func (c *conn) isGreeting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.greeting || c.base
+	return c.greeting
+}
+
+// retire closes the connection, once the message that is being handled is answered.
+// It reports whether that is why the connection will be closed.
+func (c *conn) retire(how *closing) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.msgs.running {
+		return c.closeLocked(how)
+	}
+	if c.bye != nil || c.ended {
+		return false
+	}
+	c.retiring = how
+	for _, m := range c.msgs.queue {
+		c.putOff(m)
+	}
+	c.dropMessages()
+	return true
+}
+
+// putOff refuses a message for now, as it will not be begun here: the next node may
+// be sent it even if that one remembers no ids. It needs c.mu.
+func (c *conn) putOff(m wire.Msg) {
+	c.s.counters.refused.Add(1)
+	c.answerLocked(wire.Nack{
+		ID: m.ID, Code: wire.NackBusy, Reason: "the node goes away", HasRetry: true, Retry: goodbye.Milliseconds(),
+	})
 }
 
 // awaitQuiet waits until all connections have ended and no message is being
 // handled, or the time is over.
 func (s *Server) awaitQuiet(ctx context.Context) {
-	for len(s.connections()) > 0 || s.handling.Load() > 0 {
+	for !s.isQuiet() {
 		select {
 		case <-s.left:
 		case <-ctx.Done():
@@ -218,6 +246,12 @@ func (s *Server) awaitQuiet(ctx context.Context) {
 			return
 		}
 	}
+}
+
+func (s *Server) isQuiet() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns) == 0 && s.handling.Load() == 0
 }
 
 // refuses reports whether upgrades are refused, and when to come back.

@@ -22,6 +22,7 @@ const holdLife = 5 * time.Minute
 
 // handle answers one message. It runs in the msgs lane, so one after the other.
 func (c *conn) handle(m wire.Msg) {
+	defer c.s.handled(1)
 	c.mu.Lock()
 	c.msgBytes = max(c.msgBytes-len(m.Body), 0)
 	ended := c.ended
@@ -35,8 +36,6 @@ func (c *conn) handle(m wire.Msg) {
 		return
 	}
 	c.hold = hold{}
-	c.s.handling.Add(1)
-	defer c.s.handled()
 	a, limited := c.limit()
 	if !limited {
 		c.strikes = 0
@@ -52,8 +51,9 @@ func (c *conn) handle(m wire.Msg) {
 	}
 }
 
-func (s *Server) handled() {
-	if s.handling.Add(-1) == 0 {
+// handled notes that n messages are not waited for any more.
+func (s *Server) handled(n int) {
+	if s.handling.Add(int64(-n)) == 0 {
 		poke(s.left)
 	}
 }

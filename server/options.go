@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -148,23 +149,23 @@ type Options struct {
 
 	// Heartbeat is the interval after which something is sent when nothing else was.
 	// A peer that was silent for one is pinged, after two it is dropped. Default 15 s,
-	// at least 10 ms.
+	// at least 10 ms, at most 5 min: clients believe no longer ones.
 	Heartbeat time.Duration
 	// Spread is announced to clients: over how long to spread their first reconnect.
 	// It is connections to move by the handshakes that the nodes can take in a second.
-	// Default 8 s.
+	// Default 8 s, at most 5 min.
 	Spread time.Duration
 	// DrainGrace is how long Drain still serves upgrades while Ready says no already:
 	// what the balancer needs to notice. Default 0: nothing stands in front.
 	DrainGrace time.Duration
 	// RestartTime is how long after the end of a drain a successor may need until it
 	// answers: clients that could not move elsewhere come back from then on, within
-	// Spread. Default 1 s.
+	// Spread. Default 1 s, at most 5 min.
 	RestartTime time.Duration
 	// HelloTimeout is how long a client may take from upgrade to resume. Default 10 s.
 	HelloTimeout time.Duration
 	// WriteTimeout is how long a connection may take nothing of what is sent.
-	// Default 10 s.
+	// Default 10 s, at least 10 ms.
 	WriteTimeout time.Duration
 	// SnapshotTimeout bounds one run of Snapshot or SessionSnapshot. Default 30 s.
 	SnapshotTimeout time.Duration
@@ -226,7 +227,8 @@ type Options struct {
 const (
 	defaultStreamLife   = 10 * time.Minute
 	defaultSnapshotTime = 30 * time.Second
-	minHeartbeat        = 10 * time.Millisecond
+	minInterval         = 10 * time.Millisecond
+	maxTold             = 5 * time.Minute // clients take longer times for this one
 	maxWindow           = 1024
 )
 
@@ -259,9 +261,18 @@ func (o Options) prepare() (Options, error) {
 	duration("SessionLife", &o.SessionLife, o.Log.Age)
 	duration("StreamLife", &o.StreamLife, max(defaultStreamLife, o.Log.Age))
 	duration("DedupeWindow", &o.DedupeWindow, wire.DefaultDedupe)
-	if 0 < o.Heartbeat && o.Heartbeat < minHeartbeat {
-		bad("Heartbeat", o.Heartbeat, "must be at least 10ms")
+	bounds := func(name string, d, least, most time.Duration) {
+		switch {
+		case 0 < d && d < least:
+			bad(name, d, "must be at least "+least.String())
+		case d > most:
+			bad(name, d, "must be at most "+most.String())
+		}
 	}
+	bounds("Heartbeat", o.Heartbeat, minInterval, maxTold)
+	bounds("WriteTimeout", o.WriteTimeout, minInterval, math.MaxInt64)
+	bounds("Spread", o.Spread, 0, maxTold)
+	bounds("RestartTime", o.RestartTime, 0, maxTold)
 	if 0 < o.StreamLife && o.StreamLife < o.Log.Age {
 		bad("StreamLife", o.StreamLife, "must be at least the age of the log, "+o.Log.Age.String())
 	}

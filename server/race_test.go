@@ -3,11 +3,16 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,17 +24,94 @@ import (
 	"github.com/longwire/longwire/wire"
 )
 
+var soak = flag.Duration("soak", 3*time.Second, "how long to publish while clients come and go")
+
 // TestPublishWhileClientsComeAndGo is for the race detector: real time, everything
-// at once, every reader strictly +1 or told of its gap.
+// at once, one server after the other drained, and every reader strictly +1 or told
+// of its gap.
 func TestPublishWhileClientsComeAndGo(t *testing.T) {
-	const life = 1500 * time.Millisecond
+	const (
+		crowd  = 200
+		window = 300 * time.Millisecond
+	)
+	ctx, cancel := context.WithTimeout(t.Context(), *soak)
+	defer cancel()
+	var shift relay
+	shift.begin(t)
+	var publishers, clients sync.WaitGroup
+	for p := range 3 {
+		publishers.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				shift.publish(ctx, t, p+i, i)
+			}
+		})
+	}
+	for n := range crowd {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				visit(ctx, t, shift.dial, n)
+			}
+		})
+	}
+	moved, closed := 0, 0
+	for ctx.Err() == nil {
+		time.Sleep(window)
+		if before := *shift.now.Load(); before[0].Stats().Connections < crowd/2 {
+			continue // nobody there yet
+		}
+		old := shift.begin(t)
+		drain, stop := context.WithTimeout(t.Context(), 10*window)
+		report, err := old.Drain(drain, window)
+		stop()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) || report.Moved+report.Closed+report.Forced != report.Connections {
+			t.Errorf("Drain = %+v, %v", report, err)
+		}
+		moved, closed = moved+report.Moved, closed+report.Closed
+		shift.end(t, old)
+	}
+	publishers.Wait()
+	clients.Wait()
+	shift.end(t, shift.begin(t))
+	last := *shift.now.Load()
+	shift.end(t, last[0])
+	t.Logf("%d servers, %d connections moved and %d closed by drains; %d events published, %d written",
+		shift.servers, moved, closed, shift.published, shift.written)
+	if shift.written == 0 {
+		t.Error("nothing was written")
+	}
+}
+
+// relay is one server after the other at one address.
+type relay struct {
+	now     atomic.Pointer[[]*relayed] // the newest last
+	servers int
+
+	published, written uint64 // by those that have ended
+}
+
+type relayed struct {
+	*server.Server
+	net  *memnet.Network
+	http *http.Server
+}
+
+// begin starts a server, routes new connections to it and returns the one before.
+func (r *relay) begin(t *testing.T) (old *relayed) {
+	t.Helper()
 	srv, err := server.New(server.Options{
 		Authenticate: byHeader,
 		NoOrigin:     true,
+		Admission:    server.Admission{Handshakes: 1e5, MessageRate: 1e5},
 		Heartbeat:    10 * time.Millisecond,
 		WriteTimeout: 100 * time.Millisecond,
 		Log:          stream.Limits{Events: 200},
 		Logger:       slog.New(slog.DiscardHandler),
+		Authorize: func(context.Context, server.Identity, string) error {
+			if rand.IntN(100) == 0 {
+				return server.ErrForbidden
+			}
+			return nil
+		},
 		Snapshot: func(_ context.Context, name string) (server.Snapshot, error) {
 			if name == "none" {
 				return server.Snapshot{}, server.ErrNoSnapshot
@@ -47,53 +129,67 @@ func TestPublishWhileClientsComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	network := memnet.Listen()
-	hs := &http.Server{Handler: srv, ReadHeaderTimeout: time.Second}
-	go hs.Serve(network.Listener()) //nolint:errcheck // ends with ErrServerClosed
-	defer hs.Close()                //nolint:errcheck // test
+	next := &relayed{srv, network, &http.Server{Handler: srv, ReadHeaderTimeout: time.Second}}
+	go next.http.Serve(network.Listener()) //nolint:errcheck // ends with ErrServerClosed
+	r.servers++
+	all := []*relayed{next}
+	if before := r.now.Load(); before != nil {
+		old = (*before)[len(*before)-1]
+		all = []*relayed{old, next}
+	}
+	r.now.Store(&all)
+	return old
+}
 
-	ctx, cancel := context.WithTimeout(t.Context(), life)
-	defer cancel()
-	var publishers, clients sync.WaitGroup
-	for p := range 3 {
-		publishers.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				name := []string{"a", "b", "none"}[(p+i)%3]
-				if _, err := srv.Publish(ctx, name, []byte(`{"some":"event"}`)); err != nil && ctx.Err() == nil {
-					t.Errorf("Publish: %v", err)
-				}
-				if i%10 == 0 {
-					_, _ = srv.PublishTo(ctx, fmt.Sprint("user", i%5), []byte(`1`))
-				}
-				if i%500 == 0 {
-					srv.Disconnect(fmt.Sprint("user", i%5), 4000, "now and then")
-				}
-				time.Sleep(50 * time.Microsecond)
-			}
-		})
-	}
-	for n := range 20 {
-		clients.Go(func() {
-			for ctx.Err() == nil {
-				visit(ctx, t, network, n)
-			}
-		})
-	}
-	publishers.Wait()
-	clients.Wait()
-	if err := srv.Close(); err != nil {
+// end closes a server, of which nothing may be left.
+func (r *relay) end(t *testing.T, old *relayed) {
+	t.Helper()
+	all := slices.DeleteFunc(slices.Clone(*r.now.Load()), func(other *relayed) bool { return other == old })
+	r.now.Store(&all)
+	if err := old.Close(); err != nil {
 		t.Error(err)
 	}
-	if stats := srv.Stats(); stats.Connections != 0 || stats.Live != 0 || stats.Welcomes == 0 || stats.Events == 0 {
+	_ = old.http.Close()
+	stats := old.Stats()
+	if stats.Connections != 0 || stats.Live != 0 {
 		t.Errorf("in the end: %+v", stats)
+	}
+	r.published += stats.Published
+	r.written += stats.Events
+}
+
+func (r *relay) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	all := *r.now.Load()
+	return all[len(all)-1].net.DialContext(ctx, network, address)
+}
+
+// publish calls what an application calls, on every server there is.
+func (r *relay) publish(ctx context.Context, t *testing.T, n, i int) {
+	t.Helper()
+	user := fmt.Sprint("user", i%5)
+	for _, srv := range *r.now.Load() {
+		_, err := srv.Publish(ctx, []string{"a", "b", "none"}[n%3], []byte(`{"some":"event"}`))
+		if err != nil && !errors.Is(err, server.ErrClosed) && ctx.Err() == nil {
+			t.Errorf("Publish: %v", err)
+		}
+		if i%10 == 0 {
+			_, _ = srv.PublishTo(ctx, user, []byte(`1`))
+		}
+		if i%1000 == 0 {
+			srv.Reauthorize(user)
+		}
+		if i%20_000 == 0 {
+			srv.Disconnect(user, 4000, "now and then")
+		}
 	}
 }
 
 // visit is one connection's life: it follows, sends, perhaps stalls, and leaves in
 // one way or another.
-func visit(ctx context.Context, t *testing.T, network *memnet.Network, n int) {
+func visit(ctx context.Context, t *testing.T, dial func(context.Context, string, string) (net.Conn, error), n int) {
 	t.Helper()
 	ws, _, err := websocket.Dial(ctx, "ws://host/", &websocket.DialOptions{
-		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: network.DialContext, DisableKeepAlives: true}},
+		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}},
 		HTTPHeader: http.Header{"User": {fmt.Sprint("user", n%5)}},
 	})
 	if err != nil {
@@ -104,17 +200,21 @@ func visit(ctx context.Context, t *testing.T, network *memnet.Network, n int) {
 	send := func(format string, args ...any) {
 		_ = ws.Write(ctx, websocket.MessageText, fmt.Appendf(nil, format, args...))
 	}
-	send(`{"t":"resume","v":1,"batch":%v,"subs":{"a":{},"none":{}}}`, n%2 == 0)
+	version := `"v":1,`
+	if n%4 == 0 {
+		version = "" // of the base frames
+	}
+	send(`{"t":"resume",%s"batch":%v,"subs":{"a":{},"none":{}}}`, version, n%2 == 0)
 	var writer sync.WaitGroup
 	defer writer.Wait()
-	visiting, leave := context.WithTimeout(ctx, time.Duration(rand.IntN(150))*time.Millisecond)
+	visiting, leave := context.WithTimeout(ctx, time.Duration(rand.IntN(500))*time.Millisecond)
 	defer leave()
 	writer.Go(func() {
 		for i := 0; visiting.Err() == nil; i++ {
 			send(`{"t":"msg","id":"%d-%d-%d","body":%d}`, n, time.Now().UnixNano(), i, i)
 			send(`{"t":"ping","n":%d}`, i)
 			send("%s", []string{`{"t":"sub","stream":"b"}`, `{"t":"unsub","stream":"b"}`, `{"t":"sub"}`}[i%3])
-			time.Sleep(time.Millisecond)
+			time.Sleep(10 * time.Millisecond)
 		}
 		switch n % 3 {
 		case 0:

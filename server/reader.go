@@ -116,6 +116,11 @@ func (c *conn) take(msg []byte) error {
 	}
 	switch f := frame.(type) {
 	case wire.Msg:
+		if c.retiring != nil {
+			c.putOff(f)
+			return nil
+		}
+		c.s.handling.Add(1)
 		f.Body = bytes.Clone(f.Body)
 		c.msgBytes += len(f.Body)
 		enter(c, &c.msgs, f, c.handle)

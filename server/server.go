@@ -42,7 +42,7 @@ type Server struct {
 	conns  map[*conn]struct{}
 	left   chan struct{} // for the drain: a connection has ended, or the last message was handled
 
-	handling atomic.Int64 // messages being handled
+	handling atomic.Int64 // messages that have arrived and are not settled
 
 	sweeper *time.Timer // nil while there is nothing to forget
 	wg      sync.WaitGroup

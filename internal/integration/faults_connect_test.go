@@ -241,9 +241,9 @@ func TestAServerThatShedsLoadIsGivenTheTimeItAsksFor(t *testing.T) {
 					upgrades = append(upgrades, time.Now())
 				} else {
 					probed = time.Now()
+					w.Header().Set("Retry-After", "20") // as a page sees it
 				}
 				mu.Unlock()
-				w.Header().Set("Retry-After", "20")
 				w.WriteHeader(status)
 			})
 			inFaultyWorld(t, shed, reconnect.Options{Probe: "http://server/probe"}, func(w *world) {

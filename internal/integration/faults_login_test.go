@@ -158,6 +158,48 @@ func TestAStreamThatBecomesForbiddenLeavesTheOthers(t *testing.T) {
 	})
 }
 
+// Rights are taken away while events flow: the client hears of it once, and the rest
+// goes on.
+func TestAStreamThatIsTakenAwayIsReportedAsRefused(t *testing.T) {
+	var revoked atomic.Bool
+	o := server.Options{
+		Authenticate: func(*http.Request) (server.Identity, error) { return server.Identity{User: "ada"}, nil },
+		Authorize: func(_ context.Context, _ server.Identity, stream string) error {
+			if stream == "b" && revoked.Load() {
+				return server.ErrForbidden
+			}
+			return nil
+		},
+	}
+	inWorld(t, o, reconnect.Options{}, func(w *world) {
+		w.subscribe("a", w.logging())
+		w.subscribe("b", reconnect.Handler{
+			Event:   func(e reconnect.EventInfo) { w.note(fmt.Sprintf("b %d", e.Seq)) },
+			Refused: func(err error) { w.note(err.Error()) },
+		})
+		w.live()
+		publish := func(stream string) {
+			if _, err := w.srv.Publish(w.t.Context(), stream, []byte("1")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		publish("b")
+		want(t, w.taken(), "b 1")
+		revoked.Store(true)
+		if n := w.srv.Reauthorize("ada"); n != 1 {
+			t.Errorf("%d connections asked about", n)
+		}
+		want(t, w.taken(), `reconnect: stream "b": forbidden`)
+		publish("b")
+		publish("a")
+		time.Sleep(time.Hour)
+		want(t, w.taken(), "event 1 1")
+		if s := w.client.Status(); s.State != reconnect.Live || s.Streams["b"].State != reconnect.StreamRefused || w.net.Dials() != 1 {
+			t.Errorf("%d dials; %+v", w.net.Dials(), s)
+		}
+	})
+}
+
 // The server has no login problem at all, it is only not there: "unauthorized" would
 // be wrong however long that lasts.
 func TestAServerThatIsAwayIsNotTakenForARefusedLogin(t *testing.T) {

@@ -65,12 +65,6 @@ func TestAFeedThatIsNoLongwireServer(t *testing.T) {
 		w := &world{t: t, net: memnet.Listen(), effects: make(map[string]int)}
 		hs := &http.Server{Handler: http.HandlerFunc(serve), ReadHeaderTimeout: 10 * time.Second}
 		go hs.Serve(w.net.Listener()) //nolint:errcheck // ends with ErrServerClosed
-		w.run(reconnect.Options{
-			URL: func(context.Context) (string, error) { return "ws://feed/", nil },
-			Policy: reconnect.Policy{Dialect: &reconnect.Dialect{
-				Hello: `{"op":"subscribe","symbols":["A"],"since":"$after"}`, Seq: "seq",
-			}},
-		})
 		publish := func(first, last int) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -79,6 +73,12 @@ func TestAFeedThatIsNoLongwireServer(t *testing.T) {
 			}
 		}
 		publish(1, 3) // before we came
+		w.run(reconnect.Options{
+			URL: func(context.Context) (string, error) { return "ws://feed/", nil },
+			Policy: reconnect.Policy{Dialect: &reconnect.Dialect{
+				Hello: `{"op":"subscribe","symbols":["A"],"since":"$after"}`, Seq: "seq",
+			}},
+		})
 		w.subscribe("", w.logging())
 		w.live()
 		time.Sleep(time.Second)
