@@ -1,7 +1,6 @@
 package server
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -142,19 +141,6 @@ func (c *conn) sayGoodbye(how *closing) {
 	c.sock.finish()
 	_ = c.ws.Close(websocket.StatusCode(how.code), wire.ClipReason(how.reason)) // the peer may be gone, and we are leaving
 	c.end()
-}
-
-// yield gives a turn to replay back when it is not needed any more, or others wait.
-// The writer calls it after each write.
-func (c *conn) yield() {
-	c.mu.Lock()
-	replaying := slices.ContainsFunc(c.follows, func(f *follow) bool { return f.replay })
-	c.mu.Unlock()
-	if replaying {
-		c.s.replays.yield(c)
-	} else {
-		c.s.replays.leave(c)
-	}
 }
 
 // answer queues a frame that is not an event.

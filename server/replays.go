@@ -3,21 +3,26 @@ package server
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
+// replayTime is how long a turn to replay lasts at most: who takes longer to read a
+// batch costs little else meanwhile.
+const replayTime = time.Second
+
 // replays bounds how many connections at once are written what they missed, so that
-// a crowd that comes back does not hold up what is live. A turn lasts for one
-// batch when others wait.
+// a crowd that comes back does not hold up what is live. A turn lasts for one batch.
 type replays struct {
 	mu    sync.Mutex
 	free  int
-	queue list.List // of *conn, those without a turn
+	queue list.List // of *conn, those that wait for a turn
 }
 
 // replay is a connection's part in it, guarded by replays.mu.
 type replay struct {
-	turn  bool
-	place *list.Element // in the queue, nil: not waiting
+	turn  atomic.Pointer[time.Timer] // ends the turn, nil: it has none
+	place *list.Element              // in the queue, nil: not waiting
 }
 
 // take reports whether c has a turn. If not it is in the queue now, and its wake is
@@ -26,51 +31,68 @@ func (r *replays) take(c *conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case c.replay.turn:
+	case c.replay.turn.Load() != nil:
 		return true
 	case c.replay.place != nil:
 		return false
 	case r.free > 0:
 		r.free--
-		c.replay.turn = true
+		r.give(c)
 		return true
 	}
 	c.replay.place = r.queue.PushBack(c)
 	return false
 }
 
-// yield ends c's turn if others wait. c may still have something to replay.
-func (r *replays) yield(c *conn) {
+// give needs r.mu.
+func (r *replays) give(c *conn) {
+	var turn *time.Timer
+	turn = time.AfterFunc(replayTime, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if c.replay.turn.Load() == turn {
+			r.end(c)
+		}
+	})
+	c.replay.turn.Store(turn)
+}
+
+// done ends c's turn, if it has one. The writer calls it after each write, and when
+// there is nothing to write.
+func (r *replays) done(c *conn) {
+	if c.replay.turn.Load() == nil {
+		return // without the lock: this is the way of all that is live
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.queue.Len() > 0 {
+	if c.replay.turn.Load() != nil {
 		r.end(c)
 	}
 }
 
-// leave ends c's part: there is nothing left to replay, or c has ended.
+// leave is for a connection that has ended.
 func (r *replays) leave(c *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.end(c)
-}
-
-// end needs r.mu.
-func (r *replays) end(c *conn) {
 	if place := c.replay.place; place != nil {
 		r.queue.Remove(place)
 		c.replay.place = nil
 	}
-	if !c.replay.turn {
-		return
+	if c.replay.turn.Load() != nil {
+		r.end(c)
 	}
-	c.replay.turn = false
+}
+
+// end needs r.mu, and a c with a turn.
+func (r *replays) end(c *conn) {
+	c.replay.turn.Swap(nil).Stop()
 	first := r.queue.Front()
 	if first == nil {
 		r.free++
 		return
 	}
 	next := r.queue.Remove(first).(*conn)
-	next.replay = replay{turn: true}
+	next.replay.place = nil
+	r.give(next)
 	poke(next.wake)
 }

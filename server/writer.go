@@ -73,12 +73,14 @@ func (w *writer) flush() (*closing, error) {
 		bye := w.conn.fill(o)
 		if len(o.buf) == 0 {
 			o.release()
+			w.conn.s.replays.done(w.conn)
 			return bye, nil
 		}
-		if err := w.write(o); err != nil {
+		err := w.write(o)
+		w.conn.s.replays.done(w.conn)
+		if err != nil {
 			return bye, err
 		}
-		w.conn.yield()
 	}
 }
 

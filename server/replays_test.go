@@ -1,0 +1,135 @@
+package server_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/longwire/longwire/server"
+	"github.com/longwire/longwire/wire"
+)
+
+// fromTheStart asks for all there is of a stream.
+func (w *world) fromTheStart(stream string) string {
+	w.t.Helper()
+	c := w.join("probe", `"subs":{"`+stream+`":{}}`)
+	defer c.ws.CloseNow() //nolint:errcheck // test
+	return `"` + stream + `":{"after":0,"epoch":"` + c.welcome.Subs[stream].Epoch + `"}`
+}
+
+// backlog publishes more than a peer that reads nothing takes in.
+func (w *world) backlog(stream string) {
+	w.t.Helper()
+	for range 50 {
+		w.publish(stream, `"`+long(10_000)+`"`)
+	}
+}
+
+// stall joins and reads nothing: its turn to replay ends in a write that blocks.
+func (w *world) stall(subs string) *client {
+	w.t.Helper()
+	c := w.dialSilently("ann")
+	c.send(`{"t":"resume","v":1,"batch":true,"subs":{%s}}`, subs)
+	synctest.Wait()
+	return c
+}
+
+// all reads up to the n-th event of the stream, in order.
+func (c *client) all(stream string, n uint64) {
+	c.t.Helper()
+	for at := uint64(0); at < n; {
+		switch f := c.next().(type) {
+		case wire.Event:
+			if f.Stream == stream {
+				want(c.t, "number", f.Seq, at+1)
+				at = f.Seq
+			}
+		case wire.Events:
+			if f.Stream == stream {
+				want(c.t, "number", f.From, at+1)
+				at += uint64(len(f.Data))
+			}
+		case nil:
+			c.t.Fatalf("ended at %d: %v", at, c.err)
+		}
+	}
+}
+
+func TestWhoWaitsToBeReplayedGetsWhatIsLiveAndKeepsItsPlace(t *testing.T) {
+	inWorld(t, server.Options{Admission: server.Admission{Replays: 1}}, func(t *testing.T, w *world) {
+		w.publish("live", "0")
+		w.backlog("s")
+		subs := w.fromTheStart("s")
+		first := w.stall(subs)
+		second := w.stall(subs + `,"live":{}`)
+		third := w.join("ann", `"batch":true`, `"subs":{`+subs+`,"live":{}}`)
+		before := w.srv.Stats().Events
+		for n := range 3 {
+			w.publish("live", "1")
+			third.expect(event("live", uint64(n+2), "1"))
+		}
+		synctest.Wait()
+		want(t, "live events written", w.srv.Stats().Events-before, 6)
+
+		_ = first.ws.CloseNow()
+		// The second, which reads nothing either, and the third take turns, until the
+		// second's third batch of three events finds no room.
+		for _, from := range []uint64{1, 4} {
+			events, ok := third.next().(wire.Events)
+			want(t, "a batch, from, events", []any{ok, events.From, len(events.Data)}, []any{true, from, 3})
+		}
+		third.silent()
+		_ = second.ws.CloseNow()
+		synctest.Wait()
+		want(t, "events left", len(third.frames), 15)
+	})
+}
+
+func TestAStalledReaderHoldsUpReplaysForASecondAtMost(t *testing.T) {
+	inWorld(t, server.Options{Admission: server.Admission{Replays: 2}}, func(t *testing.T, w *world) {
+		w.backlog("s")
+		subs := w.fromTheStart("s")
+		slow := []*client{w.stall(subs), w.stall(subs)}
+		c := w.join("ann", `"batch":true`, `"subs":{`+subs+`}`)
+		begun := time.Now()
+		c.all("s", 50)
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("all was there after %v, want 1s", took)
+		}
+		for _, s := range slow {
+			s.listen()
+			s.welcomed()
+			s.all("s", 50)
+		}
+	})
+}
+
+func TestATurnToReplayIsNotKeptWhileThereIsNothingToWrite(t *testing.T) {
+	for name, frame := range map[string]string{
+		"waits for a snapshot":  `{"t":"sub","stream":"s","after":1,"epoch":"another"}`,
+		"follows it no longer": `{"t":"unsub","stream":"s"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := server.Options{
+				Admission: server.Admission{Replays: 1},
+				Snapshot: func(ctx context.Context, _ string) (server.Snapshot, error) {
+					<-ctx.Done()
+					return server.Snapshot{}, ctx.Err()
+				},
+			}
+			inWorld(t, o, func(t *testing.T, w *world) {
+				w.backlog("s")
+				subs := w.fromTheStart("s")
+				c := w.stall(subs)
+				c.send("%s", frame)
+				synctest.Wait()
+				c.listen()
+				synctest.Wait()
+				begun := time.Now()
+				w.join("ann", `"batch":true`, `"subs":{`+subs+`}`).all("s", 50)
+				want(t, "waited", time.Since(begun), 0)
+			})
+		})
+	}
+}
