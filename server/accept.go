@@ -22,6 +22,9 @@ import (
 // Timeouts of the http.Server do not apply to it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.counters.handshakes.Add(1)
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close") // unless it is upgraded
+	}
 	if !s.enter() {
 		s.deny(deniedClosed)
 		reject(w, deniedClosed, 0)
@@ -38,7 +41,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reject(w, deniedOrigin, 0)
 		return
 	}
-	address := s.opts.Admission.Address(r)
+	address, d := s.addressOf(r)
+	if d != notDenied {
+		s.deny(d)
+		reject(w, d, appRetry)
+		return
+	}
 	if d, back := s.admission.enter(address); d != notDenied {
 		s.deny(d)
 		s.turnAway(w, r, d, back)
@@ -62,7 +70,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *conn {
 	id, d := s.authenticate(r)
 	if d != notDenied {
 		s.deny(d)
-		reject(w, d, authRetry)
+		reject(w, d, appRetry)
 		return nil
 	}
 	c := newConn(s, id)
@@ -91,8 +99,8 @@ func (c *conn) pinged(_ context.Context, payload []byte) bool {
 	return false
 }
 
-// authRetry is when to come back after Authenticate has failed.
-const authRetry = 5 * time.Second
+// appRetry is when to come back after a function of the application's has failed.
+const appRetry = 5 * time.Second
 
 // authenticate asks the application who sends the request.
 func (s *Server) authenticate(r *http.Request) (id Identity, d denial) {

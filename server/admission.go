@@ -14,27 +14,29 @@ import (
 )
 
 // Admission bounds what a node takes on. The zero value has the defaults; negative
-// numbers are errors.
+// numbers are errors. Rates are from 0.001 to 100,000,000 a second.
 //
 // A browser's script cannot see the 503 of an upgrade. So what is too much is
 // turned away with close code 1013 and a time to come back, up to TurnAways; then
-// with a 503 and Retry-After, which the probe lets a script see; and behind
-// [Server.Listener] it is not accepted at all. Handshakes that are turned away for
-// their rate are lined up: each is asked to come back when its turn is at that
-// rate, within five minutes.
+// with a 503 and Retry-After, which a script gets from the probe; and behind
+// [Server.Listener] it is not accepted at all. Handshakes beyond their rate are
+// lined up: each is asked to come back when its turn is at that rate, in five
+// minutes at the latest.
 type Admission struct {
 	// Connections is how many the node holds, those before their resume included.
 	// Default 10,000. Keep it below the process's file descriptors.
 	Connections int
-	// UserConnections is how many live sessions a user has; more are closed with
-	// 4429. One that takes an own session over counts once. Default 100. Anonymous
-	// users are not counted.
+	// UserConnections is how many sessions with a connection a user has; more are
+	// closed with 4429. Who takes an own session over, from a connection that is dead
+	// say, is always let in. Default 100. Anonymous users are not counted, nor
+	// connections before their resume.
 	UserConnections int
 	// AddressConnections is how many connections come from one address. Default 0: not
 	// counted, since many users can share an address.
 	AddressConnections int
-	// Address names the address of a request. Default: the host of its RemoteAddr;
-	// behind a proxy it must be what the proxy says.
+	// Address names the address of an upgrade, or a probe. Default: the host of its
+	// RemoteAddr; behind a proxy it must be what the proxy says. A request over which it
+	// panics is answered 503.
 	Address func(*http.Request) string
 
 	// Handshakes is how many upgrades a second are let through to Authenticate, in the
@@ -54,13 +56,14 @@ type Admission struct {
 	// others; who waits for longer than five seconds is closed with 1013. Default: as
 	// Handshakes.
 	Welcomes float64
-	// Replays is how many connections at once are written what they missed. The others
-	// wait for their turn, and what is live goes on. Default 64.
+	// Replays is how many connections at once are written what they missed, a batch
+	// each and for at most a second. The others wait for their turn, and what is live
+	// goes on. Default 64.
 	Replays int
 
 	// MessageRate is how many messages a second a user (a session of an anonymous one)
-	// may send, in the long run. More are refused for now; a client that goes on all
-	// the same is closed with 4429. Default 100.
+	// may send, in the long run, resent ones included. More are refused for now; a
+	// client that does not wait as it is asked to is closed with 4429. Default 100.
 	MessageRate float64
 	// MessageBurst is how many may come at once. Default twice those of one second.
 	MessageBurst int
@@ -74,8 +77,12 @@ const (
 	defaultMessageRate     = 100
 )
 
-// maxRate is such that four times a second's burst fits any int.
-const maxRate = 1e8
+// minRate and maxRate are such that the burst of some seconds fits any int, and the
+// time between two any duration.
+const (
+	minRate = 0.001
+	maxRate = 1e8
+)
 
 // The times to come back that a client is told.
 const (
@@ -100,12 +107,12 @@ func (a *Admission) prepare(bad func(name string, value any, problem string)) {
 		}
 	}
 	perSecond := func(name string, r *float64, byDefault float64) {
-		if !(0 <= *r && *r <= maxRate) { // NaN is neither
-			bad("Admission."+name, *r, "must be a number from 0 to 1e+08")
+		if *r != 0 && !(minRate <= *r && *r <= maxRate) { // NaN is neither
+			bad("Admission."+name, *r, "must be 0, or from 0.001 to 1e+08")
 			*r = 0
 		}
 		if *r == 0 {
-			*r = byDefault
+			*r = min(byDefault, maxRate)
 		}
 	}
 	number("Connections", &a.Connections, defaultConnections)
@@ -122,6 +129,18 @@ func (a *Admission) prepare(bad func(name string, value any, problem string)) {
 	if a.Address == nil {
 		a.Address = remoteHost
 	}
+}
+
+// addressOf asks the application for the address.
+func (s *Server) addressOf(r *http.Request) (address string, d denial) {
+	err := s.guard("Admission.Address", func() error {
+		address = s.opts.Admission.Address(r)
+		return nil
+	})
+	if err != nil {
+		return "", deniedFailed
+	}
+	return address, notDenied
 }
 
 func remoteHost(r *http.Request) string {
@@ -168,6 +187,10 @@ type comeBack struct{ low, high time.Duration }
 
 func (c comeBack) reason() string { return wire.RetryReason(c.low, c.high) }
 
+// after is the range as a Retry-After, of which a client makes the range from that to
+// twice that: the middle is the same.
+func (c comeBack) after() time.Duration { return (c.low + c.high) / 3 }
+
 // later is the range for who can only wait for room.
 func (a *admission) later() comeBack {
 	return comeBack{fullComeBack, fullComeBack + max(fullComeBack, a.spread)}
@@ -184,7 +207,7 @@ func (a *admission) lineUp() comeBack {
 		a.horizon = a.horizon.Add(turn)
 	}
 	low := min(max(a.horizon.Sub(now), minComeBack), maxComeBack)
-	return comeBack{low, low + max(low/2, a.spread)}
+	return comeBack{low, low + max(low/8, a.spread)}
 }
 
 // enter counts a handshake in, unless it is too much. Every handshake that is
@@ -192,12 +215,10 @@ func (a *admission) lineUp() comeBack {
 func (a *admission) enter(address string) (denial, comeBack) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.open >= a.limits.Connections:
-		return deniedConnections, a.later()
-	case a.limits.AddressConnections > 0 && a.byAddress[address] >= a.limits.AddressConnections:
-		return deniedAddress, a.later()
-	case !a.handshakes.Allow():
+	if d := a.full(address); d != notDenied {
+		return d, a.later()
+	}
+	if !a.handshakes.Allow() {
 		return deniedRate, a.lineUp()
 	}
 	a.open++
@@ -207,11 +228,38 @@ func (a *admission) enter(address string) (denial, comeBack) {
 	return notDenied, comeBack{}
 }
 
+// look says what enter would, and counts nothing. Who is told to come back is lined
+// up all the same.
+func (a *admission) look(address string) (denial, comeBack) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if d := a.full(address); d != notDenied {
+		return d, a.later()
+	}
+	if a.handshakes.Tokens() < 1 {
+		return deniedRate, a.lineUp()
+	}
+	return notDenied, comeBack{}
+}
+
+// full reports whether there is no room for another connection. It needs a.mu.
+func (a *admission) full(address string) denial {
+	switch {
+	case a.open >= a.limits.Connections:
+		return deniedConnections
+	case a.limits.AddressConnections > 0 && a.byAddress[address] >= a.limits.AddressConnections:
+		return deniedAddress
+	}
+	return notDenied
+}
+
 func (a *admission) leave(address string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.open--
-	if a.byAddress[address]--; a.byAddress[address] <= 0 {
+	if a.byAddress[address] > 1 {
+		a.byAddress[address]--
+	} else {
 		delete(a.byAddress, address)
 	}
 }

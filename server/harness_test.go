@@ -321,3 +321,7 @@ func wantError(t *testing.T, err error, text string) {
 		t.Fatalf("error %v, want one with %q", err, text)
 	}
 }
+
+// upgradeRequest is an opening handshake, as bytes.
+const upgradeRequest = "GET /ws HTTP/1.1\r\nHost: host\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"

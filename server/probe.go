@@ -1,6 +1,9 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
 // Probe returns a handler that answers what an upgrade would be answered, in a
 // form that a browser's script can see: 204 with "Longwire-Probe: 1", or 401, 403,
@@ -21,13 +24,11 @@ func (s *Server) Probe() http.Handler {
 			return
 		}
 		d, retry := s.refuses()
-		switch {
-		case d != notDenied:
-		case origin != "" && !s.allowsOrigin(r):
+		if d == notDenied && origin != "" && !s.allowsOrigin(r) {
 			d = deniedOrigin
-		default:
-			_, d = s.authenticate(r)
-			retry = authRetry
+		}
+		if d == notDenied {
+			d, retry = s.probe(r)
 		}
 		if d != notDenied {
 			reject(w, d, retry)
@@ -37,4 +38,17 @@ func (s *Server) Probe() http.Handler {
 		w.Header().Set("Longwire-Probe", "1")
 		w.WriteHeader(http.StatusNoContent)
 	})
+}
+
+// probe says how an upgrade would be denied, and when to come back.
+func (s *Server) probe(r *http.Request) (denial, time.Duration) {
+	address, d := s.addressOf(r)
+	if d != notDenied {
+		return d, appRetry
+	}
+	if d, back := s.admission.look(address); d != notDenied {
+		return d, back.after()
+	}
+	_, d = s.authenticate(r)
+	return d, appRetry
 }

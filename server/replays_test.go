@@ -107,7 +107,7 @@ func TestAStalledReaderHoldsUpReplaysForASecondAtMost(t *testing.T) {
 
 func TestATurnToReplayIsNotKeptWhileThereIsNothingToWrite(t *testing.T) {
 	for name, frame := range map[string]string{
-		"waits for a snapshot":  `{"t":"sub","stream":"s","after":1,"epoch":"another"}`,
+		"waits for a snapshot": `{"t":"sub","stream":"s","after":1,"epoch":"another"}`,
 		"follows it no longer": `{"t":"unsub","stream":"s"}`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, d denial, back
 			return
 		}
 	}
-	reject(w, d, back.low)
+	reject(w, d, back.after())
 }
 
 // upgradeKey returns the key of a request that is an opening handshake, RFC 6455
