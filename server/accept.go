@@ -144,6 +144,9 @@ func (s *Server) allowsOrigin(r *http.Request) bool {
 // closed or in the hands of its goroutines when it returns.
 func (c *conn) greet() {
 	c.sock.readBy(time.Now().Add(c.s.opts.HelloTimeout))
+	if !c.isOpen() {
+		c.sock.interrupt() // again: it was before the line above
+	}
 	var resume wire.Resume
 	err := c.readMessage(wire.MaxResume, func(msg []byte) error {
 		frame, err := decode(msg)

@@ -20,6 +20,12 @@ type hold struct {
 // up after at most that long.
 const holdLife = 5 * time.Minute
 
+// isDue reports whether the held message has returned, and no earlier than it was
+// asked to.
+func (h hold) isDue(id string, now time.Duration) bool {
+	return h.id == id && now-h.since >= h.retry.Truncate(time.Millisecond) // as it was told
+}
+
 // handle answers one message. It runs in the msgs lane, so one after the other.
 func (c *conn) handle(m wire.Msg) {
 	defer c.s.handled(1)
@@ -34,6 +40,9 @@ func (c *conn) handle(m wire.Msg) {
 		c.reply(m.ID, answer{refusal: &Refusal{Code: wire.NackBusy, Reason: "after message " + h.id, Retry: h.retry}})
 		c.strike()
 		return
+	}
+	if c.hold.isDue(m.ID, c.s.clock()) {
+		c.strikes = 0 // it did as it was asked to
 	}
 	c.hold = hold{}
 	a, limited := c.limit()
@@ -77,8 +86,8 @@ const (
 	maxLimitRetry = 30 * time.Second
 )
 
-// strike counts a message that came although the client was asked to wait. What
-// was in flight may come; who goes on is closed.
+// strike counts a message that came although the client was asked to wait, or more
+// than it may send. What was in flight may come; who goes on is closed.
 func (c *conn) strike() {
 	c.strikes++
 	if c.strikes > 2*c.s.opts.Window {
