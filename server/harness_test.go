@@ -49,6 +49,7 @@ func newWorld(t *testing.T, o server.Options) *world {
 	mux := http.NewServeMux()
 	mux.Handle("/ws", srv)
 	mux.Handle("/probe", srv.Probe())
+	mux.Handle("/ready", srv.Ready())
 	hs := &http.Server{
 		Handler: mux, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second, IdleTimeout: 3 * time.Second,
 	}
@@ -321,7 +322,3 @@ func wantError(t *testing.T, err error, text string) {
 		t.Fatalf("error %v, want one with %q", err, text)
 	}
 }
-
-// upgradeRequest is an opening handshake, as bytes.
-const upgradeRequest = "GET /ws HTTP/1.1\r\nHost: host\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
-	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"

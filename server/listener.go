@@ -13,9 +13,10 @@ import (
 // where a refusal after a TLS handshake costs as much as the handshake. So put it
 // below TLS. It knows no paths: what else is served on it, the probe say, is
 // accepted at the same rate, so serve readiness and metrics on a listener of their
-// own. It does not bound how many connections are open.
+// own. It does not bound how many connections are open. A server that is closed
+// bounds them still; closing the listener ends an Accept that waits.
 func (s *Server) Listener(l net.Listener) net.Listener {
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(context.Background())
 	return &listener{Listener: l, ctx: ctx, cancel: cancel, limiter: perSecond(s.opts.Admission.Accepts), waits: &s.counters.acceptWaits}
 }
 

@@ -65,7 +65,7 @@ func TestMessagesBeyondTheRateAreRefusedForNow(t *testing.T) {
 
 func TestWhoIgnoresThatItSendsTooMuchIsClosed(t *testing.T) {
 	for name, id := range map[string]func(i int) string{
-		"ever new messages":       func(i int) string { return fmt.Sprint(i) },
+		"ever new messages":      func(i int) string { return fmt.Sprint(i) },
 		"the same over and over": func(i int) string { return fmt.Sprint(min(i, 11)) },
 	} {
 		t.Run(name, func(t *testing.T) {

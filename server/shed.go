@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -25,9 +26,12 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, d denial, back
 	key, ok := upgradeKey(r)
 	if ok && a.turnAways.Allow() {
 		defer a.shedding.Add(-1)
-		if a.shedding.Add(1) <= maxShedding && shed(w, key, back.reason()) {
-			s.counters.shed.Add(1)
-			return
+		if a.shedding.Add(1) <= maxShedding {
+			if nc, rw, err := http.NewResponseController(w).Hijack(); err == nil {
+				s.counters.shed.Add(1)
+				shed(nc, rw, key, back.reason())
+				return
+			}
 		}
 	}
 	reject(w, d, back.after())
@@ -39,7 +43,7 @@ func upgradeKey(r *http.Request) (key string, ok bool) {
 	h := r.Header
 	key = h.Get("Sec-WebSocket-Key")
 	nonce, err := base64.StdEncoding.DecodeString(key)
-	return key, r.Method == http.MethodGet && r.ProtoMajor == 1 && err == nil && len(nonce) == 16 &&
+	return key, r.Method == http.MethodGet && r.ProtoMajor == 1 && r.ProtoMinor > 0 && err == nil && len(nonce) == 16 &&
 		hasToken(h["Connection"], "upgrade") && hasToken(h["Upgrade"], "websocket") &&
 		h.Get("Sec-WebSocket-Version") == "13"
 }
@@ -55,30 +59,22 @@ func hasToken(values []string, token string) bool {
 	return false
 }
 
-// shed answers the handshake and closes at once, all in one write. It reports false
-// when it could not begin to, and the request can still be answered.
-func shed(w http.ResponseWriter, key, reason string) bool {
-	nc, rw, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return false
-	}
+// shed answers the handshake and closes at once, all in one write.
+func shed(nc net.Conn, peer io.Reader, key, reason string) {
 	defer nc.Close()                                                         //nolint:errcheck // what was to be said is said
 	accept := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455 section 4.2.2
 	answer := "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
 		base64.StdEncoding.EncodeToString(accept[:]) + "\r\n\r\n"
 	frame := appendHeader([]byte(answer), opClose, 2+len(reason))
 	frame = binary.BigEndian.AppendUint16(frame, wire.CloseTryLater)
-	if nc.SetDeadline(time.Now().Add(shedTime)) != nil {
-		return true
-	}
+	_ = nc.SetDeadline(time.Now().Add(shedTime)) // fails only when closed, as the write will
 	if _, err := nc.Write(append(frame, reason...)); err != nil {
-		return true
+		return
 	}
 	// A close with bytes unread would reset the connection, and what was written with
 	// it. So wait until the peer closes.
 	if half, ok := nc.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // else it has gone already
 	}
-	_, _ = io.CopyN(io.Discard, rw, shedBytes)
-	return true
+	_, _ = io.CopyN(io.Discard, peer, shedBytes)
 }
