@@ -35,8 +35,10 @@
 // # Errors that clients see
 //
 // Before the upgrade: 403 for a foreign Origin, 401, 403 and 503 by what
-// Authenticate returned, 503 once the server drains or is closed; the probe answers
-// the same. After it, close codes: 1003 binary, 1007 invalid UTF-8, 1009 too big, 4400
+// Authenticate returned, 503 when there is no room, while the node drains and once
+// the server is closed; the probe answers the same. After it, close codes: 1013 with
+// a time to come back when there is no room (see [Admission]), 4429 too many
+// sessions or messages of a user, 1003 binary, 1007 invalid UTF-8, 1009 too big, 4400
 // any other malformed frame (the reason names frame and field), 4401 login
 // expired, 4403 positions of another user, 4408 no resume in time, 4409 a newer
 // connection has the session, 1012 the server drains, 1001 it was closed. A

@@ -46,8 +46,9 @@ func (s *Server) probe(r *http.Request) (denial, time.Duration) {
 	if d != notDenied {
 		return d, appRetry
 	}
-	if d, back := s.admission.look(address); d != notDenied {
-		return d, back.after()
+	full, back := s.admission.look(address)
+	if full != notDenied {
+		return full, back.after()
 	}
 	_, d = s.authenticate(r)
 	return d, appRetry

@@ -177,3 +177,55 @@ func TestEverySendOfAnOutageIsSettled(t *testing.T) {
 		})
 	}
 }
+
+// A thousand messages that waited for a connection, and a rate that lets a hundred a
+// second through: each is handled once, in order, without a close.
+func TestABacklogIsTakenAtTheRateOfTheServer(t *testing.T) {
+	const messages = 1000
+	var mu sync.Mutex
+	var handled []string
+	o := server.Options{OnMessage: func(_ context.Context, m server.Message) (json.RawMessage, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		handled = append(handled, string(m.Body))
+		return nil, nil
+	}}
+	inWorld(t, o, reconnect.Options{}, func(w *world) {
+		w.live()
+		w.net.Refuse(true)
+		w.net.Cut()
+		synctest.Wait()
+		failed := make(chan error, messages)
+		for i := range messages {
+			go func() {
+				_, err := w.client.Send(w.t.Context(), fmt.Append(nil, i))
+				failed <- err
+			}()
+			synctest.Wait() // so that the order of sending is this one
+		}
+		w.net.Refuse(false)
+		w.live()
+		begun := time.Now()
+		for range messages {
+			if err := <-failed; err != nil {
+				t.Error(err)
+			}
+		}
+		took := time.Since(begun)
+		if took < 7*time.Second || took > 12*time.Second {
+			t.Errorf("took %v; 200 may come at once, and 100 a second", took)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for i, body := range handled {
+			if body != fmt.Sprint(i) {
+				t.Fatalf("number %d was %s", i, body)
+			}
+		}
+		if n := w.client.Totals().Sessions; len(handled) != messages || n != 2 {
+			t.Errorf("%d handled, %d sessions", len(handled), n)
+		}
+		s := w.srv.Stats()
+		t.Logf("took %v, %d refused for now, limited %d", took, s.Refused, s.Limited)
+	})
+}
