@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime"
 	"strings"
@@ -145,7 +146,9 @@ func TestConnectionsThatAreLostLeaveNothing(t *testing.T) {
 		}
 		return len(entries)
 	}
-	srv, url := onLoopback(t, server.Options{Admission: server.Admission{Handshakes: 100_000}}, nil)
+	srv, url := onLoopback(t, server.Options{Admission: server.Admission{Handshakes: 100_000}}, func(hs *httptest.Server) {
+		hs.Config.ReadTimeout, hs.Config.WriteTimeout = time.Minute, time.Minute // not what this is about
+	})
 	address := strings.TrimPrefix(url, "ws://")
 	cycle := func(n int) {
 		for i := range n {
