@@ -34,19 +34,19 @@ func TestLimitsLeaveTheRestOfTheProcessAlone(t *testing.T) {
 		synctest.Wait()
 		count := map[string]int{}
 		for i := range 300 {
-			c := w.rawDial(asUser(fmt.Sprint("user", i%8)) + masked(opText, `{"t":"resume","v":1}`))
+			c := w.rawDial(asUser(fmt.Sprint("user", i%8)) + maskedFrame(text, `{"t":"resume","v":1}`))
 			raws = append(raws, c)
 			synctest.Wait()
 			if status := c.upgraded(t); status != 101 {
 				count[fmt.Sprint(status)]++
 				continue
 			}
-			opcode, payload, err := c.read()
+			first, err := c.read()
 			switch {
 			case err != nil:
 				t.Fatal(err)
-			case opcode == opClose:
-				count[fmt.Sprint(int(payload[0])<<8|int(payload[1]))]++
+			case first == closing:
+				count[fmt.Sprint(c.code)]++
 				_ = c.Close()
 			default:
 				count["welcome"]++
@@ -100,7 +100,7 @@ func TestWhoHasNotSaidHelloCostsLittle(t *testing.T) {
 		// Signs of life are no hello.
 		for range 9 {
 			for _, c := range raws[:10] {
-				if err := c.write(opPing, "x"); err != nil {
+				if err := c.write(ping, "x"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -124,7 +124,7 @@ func TestWhoHasNotSaidHelloCostsLittle(t *testing.T) {
 		want(t, "status", c.upgraded(t), 101)
 		go func() {
 			for range 10_000 {
-				if c.write(opText, `{"t":"ping","n":1}`) != nil {
+				if c.write(text, `{"t":"ping","n":1}`) != nil {
 					return
 				}
 			}
@@ -156,14 +156,14 @@ func TestConnectionsThatAreLostLeaveNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = conn.Write([]byte(upgradeRequest + masked(opText, `{"t":"resume","v":1,"subs":{"s":{}}}`)))
+			_, err = conn.Write([]byte(upgradeRequest + maskedFrame(text, `{"t":"resume","v":1,"subs":{"s":{}}}`)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if c := newRaw(conn); i%4 > 0 {
 				want(t, "status", c.upgraded(t), 101)
-				if opcode, _, err := c.read(); opcode != opText || err != nil {
-					t.Fatal(opcode, err)
+				if first, err := c.read(); first != text || err != nil {
+					t.Fatal(first, err)
 				}
 			}
 			if i%2 == 0 {
@@ -213,17 +213,17 @@ func TestOneThatReadsNothingDoesNotHurtTheOthers(t *testing.T) {
 		late := make(chan error, healthy)
 		begun := time.Now()
 		for range healthy {
-			c := w.rawDial(upgradeRequest + masked(opText, `{"t":"resume","v":1,"batch":true,"subs":{"s":{}}}`))
+			c := w.rawDial(upgradeRequest + maskedFrame(text, `{"t":"resume","v":1,"batch":true,"subs":{"s":{}}}`))
 			want(t, "status", c.upgraded(t), 101)
-			if _, _, err := c.read(); err != nil {
+			if _, err := c.read(); err != nil {
 				t.Fatal(err)
 			}
 			go func() {
 				late <- func() error {
 					for at := 0; at < events; {
-						opcode, _, err := c.read()
-						if err != nil || opcode != opText {
-							return fmt.Errorf("%d %w", opcode, err)
+						first, err := c.read()
+						if err != nil || first != text {
+							return fmt.Errorf("%d %w", first, err)
 						}
 						e, ok := c.frames[0].(wire.Event)
 						if !ok {

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,16 +11,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/longwire/longwire/wire"
-)
-
-const (
-	opText  = 1
-	opClose = 8
-	opPing  = 9
-	opPong  = 10
 )
 
 // upgradeRequest is an opening handshake, as bytes.
@@ -36,6 +27,10 @@ type rawConn struct {
 	writing sync.Mutex
 	rude    bool         // does not answer a close frame
 	frames  []wire.Frame // of the text message read last
+
+	code   int // of the close frame, 0: there was none yet
+	reason string
+	end    error // what came after it
 }
 
 func newRaw(conn net.Conn) *rawConn { return &rawConn{Conn: conn, r: bufio.NewReader(conn)} }
@@ -71,96 +66,73 @@ func (c *rawConn) upgraded(t *testing.T) int {
 	return res.StatusCode
 }
 
-// masked is a frame of a client, whose key is zero.
-func masked(opcode byte, payload string) string {
-	head := []byte{0x80 | opcode}
-	switch n := len(payload); {
-	case n < 126:
-		head = append(head, 0x80|byte(n))
-	case n < 1<<16:
-		head = binary.BigEndian.AppendUint16(append(head, 0x80|126), uint16(n))
-	default:
-		head = binary.BigEndian.AppendUint64(append(head, 0x80|127), uint64(n))
-	}
-	return string(head) + "\x00\x00\x00\x00" + payload
-}
-
-func (c *rawConn) write(opcode byte, payload string) error {
+func (c *rawConn) write(first byte, payload string) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	_, err := io.WriteString(c.Conn, masked(opcode, payload))
+	_, err := io.WriteString(c.Conn, maskedFrame(first, payload))
 	return err
 }
 
-// read returns the next frame. io.EOF, and nothing else, is an end between frames.
-func (c *rawConn) read() (opcode byte, payload []byte, err error) {
+// read returns the first byte of the next frame. io.EOF is an end
+// between frames. A close frame is answered, and must be the last one. Its reason may
+// be the peer's own, echoed: whatever that is.
+func (c *rawConn) read() (first byte, err error) {
 	head := make([]byte, 2, 10)
 	if _, err = io.ReadFull(c.r, head); err != nil {
-		return 0, nil, err
+		return 0, err
 	}
-	opcode = head[0] & 0x0f
+	first = head[0]
 	size := uint64(head[1])
 	switch {
-	case head[0]&0xf0 != 0x80:
-		return 0, nil, fmt.Errorf("frame %x is a fragment, or has reserved bits", head)
-	case size >= 128:
-		return 0, nil, fmt.Errorf("frame %x is masked", head)
-	case !slices.Contains([]byte{opText, opClose, opPing, opPong}, opcode):
-		return 0, nil, fmt.Errorf("frame %x has an opcode of no use", head)
-	case opcode >= 8 && size > 125:
-		return 0, nil, fmt.Errorf("control frame %x is too long", head)
+	case !slices.Contains([]byte{text, closing, ping, pong}, first) || size >= 128:
+		return 0, fmt.Errorf("frame header % x", head)
+	case first != text && size > 125:
+		return 0, fmt.Errorf("control frame % x is too long", head)
 	}
 	if extra := map[uint64]int{126: 2, 127: 8}[size]; extra > 0 {
-		if _, err = io.ReadFull(c.r, head[:extra]); err != nil {
-			return 0, nil, unexpected(err)
-		}
 		var whole [8]byte
-		copy(whole[8-extra:], head[:extra])
+		if _, err = io.ReadFull(c.r, whole[8-extra:]); err != nil {
+			return 0, fmt.Errorf("within a header: %w", err)
+		}
 		size = binary.BigEndian.Uint64(whole[:])
 		if size < 126 || extra == 8 && size < 1<<16 || size > wire.MaxServerFrame {
-			return 0, nil, fmt.Errorf("length %d in %d bytes", size, extra)
+			return 0, fmt.Errorf("length %d in %d bytes", size, extra)
 		}
 	}
-	payload = make([]byte, size)
+	payload := make([]byte, size)
 	if _, err = io.ReadFull(c.r, payload); err != nil {
-		return 0, nil, unexpected(err)
+		return 0, fmt.Errorf("within a frame: %w", err)
 	}
-	if opcode == opClose {
-		if len(payload) < 2 || !utf8.Valid(payload[2:]) {
-			return 0, nil, fmt.Errorf("close frame %q", payload)
+	switch first {
+	case text:
+		if c.frames, err = wire.Decode(payload); err != nil {
+			return 0, fmt.Errorf("unreadable message %.200q: %w", payload, err)
+		}
+	case closing:
+		c.code = 1005 // none: as it answers one without
+		if len(payload) == 1 {
+			return 0, fmt.Errorf("close frame % x", payload)
+		}
+		if len(payload) > 1 {
+			c.code, c.reason = int(binary.BigEndian.Uint16(payload)), string(payload[2:])
 		}
 		if !c.rude {
-			_ = c.write(opClose, string(payload[:2])) // the peer may have gone already
+			_ = c.write(closing, string(payload[:min(2, len(payload))])) // the peer may have gone already
 		}
-		if _, err = c.r.Peek(1); !errors.Is(err, io.EOF) {
-			return 0, nil, fmt.Errorf("after the close frame %q: %w", payload, cmp.Or(err, errors.New("more")))
-		}
-	}
-	if opcode == opText {
-		if c.frames, err = wire.Decode(payload); err != nil {
-			return 0, nil, err
+		if _, c.end = c.r.Peek(1); c.end == nil {
+			return 0, errors.New("something comes after the close frame")
 		}
 	}
-	return opcode, payload, nil
-}
-
-func unexpected(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
+	return first, nil
 }
 
 // closeFrame reads up to the close frame and returns what it says.
 func (c *rawConn) closeFrame(t *testing.T) (code int, reason string) {
 	t.Helper()
-	for {
-		opcode, payload, err := c.read()
-		if err != nil {
+	for c.code == 0 {
+		if _, err := c.read(); err != nil {
 			t.Fatalf("no close frame: %v", err)
 		}
-		if opcode == opClose {
-			return int(binary.BigEndian.Uint16(payload)), string(payload[2:])
-		}
 	}
+	return c.code, c.reason
 }

@@ -79,11 +79,11 @@ func TestWhatIsSaidToWhoIsTurnedAwayArrives(t *testing.T) {
 						conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // test
 					}
 					// Its first frames follow at once, more or less of them.
-					text := upgradeRequest
+					early := upgradeRequest
 					for range i % 8 {
-						text += masked(opText, long(4000))
+						early += maskedFrame(text, long(4000))
 					}
-					if _, err := io.WriteString(conn, text); err != nil {
+					if _, err := io.WriteString(conn, early); err != nil {
 						t.Error(err)
 						return
 					}
@@ -96,6 +96,9 @@ func TestWhatIsSaidToWhoIsTurnedAwayArrives(t *testing.T) {
 					code, reason := raw.closeFrame(t)
 					if low, high, ok := wire.ParseRetryReason(reason); code != wire.CloseTryLater || !ok || low != 15*time.Second || high != 30*time.Second {
 						t.Errorf("closed with %d %q", code, reason)
+					}
+					if !errors.Is(raw.end, io.EOF) {
+						t.Errorf("after the close frame: %v", raw.end)
 					}
 				})
 			}
@@ -123,7 +126,7 @@ func TestWhoIsTurnedAwayAndStaysIsDropped(t *testing.T) {
 			c.rude = true
 			want(t, "status", c.upgraded(t), 101)
 			begun := time.Now()
-			for talkative && c.write(opText, long(10_000)) == nil {
+			for talkative && c.write(text, long(10_000)) == nil {
 				time.Sleep(10 * time.Millisecond)
 			}
 			code, _ := c.closeFrame(t) // waits for the end of the connection too

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -52,7 +51,7 @@ func TestFramesStayWholeWhateverIsWrittenAtOnce(t *testing.T) {
 	closes := map[int]int{}
 	seen := map[string]int{}
 	for n := range 20 {
-		c := w.rawDial(upgradeRequest + masked(opText, fmt.Sprintf(`{"t":"resume","v":1,"batch":%v,"subs":{"a":{}}}`, n%2 == 0)))
+		c := w.rawDial(upgradeRequest + maskedFrame(text, fmt.Sprintf(`{"t":"resume","v":1,"batch":%v,"subs":{"a":{}}}`, n%2 == 0)))
 		clients.Go(func() {
 			defer c.Close() //nolint:errcheck // test
 			if status := c.upgraded(t); status != 101 {
@@ -64,13 +63,13 @@ func TestFramesStayWholeWhateverIsWrittenAtOnce(t *testing.T) {
 					var err error
 					switch i % 4 {
 					case 0:
-						err = c.write(opPing, fmt.Sprint(i))
+						err = c.write(ping, fmt.Sprint(i))
 					case 1:
-						err = c.write(opText, fmt.Sprintf(`{"t":"ping","n":%d}`, i))
+						err = c.write(text, fmt.Sprintf(`{"t":"ping","n":%d}`, i))
 					case 2:
-						err = c.write(opText, fmt.Sprintf(`{"t":"msg","id":"%d-%d","body":%d}`, n, i, i))
+						err = c.write(text, fmt.Sprintf(`{"t":"msg","id":"%d-%d","body":%d}`, n, i, i))
 					case 3:
-						err = c.write(opText, []string{`{"t":"sub","stream":"b"}`, `{"t":"unsub","stream":"b"}`}[i/4%2])
+						err = c.write(text, []string{`{"t":"sub","stream":"b"}`, `{"t":"unsub","stream":"b"}`}[i/4%2])
 					}
 					if err != nil {
 						return // the connection has ended
@@ -80,24 +79,27 @@ func TestFramesStayWholeWhateverIsWrittenAtOnce(t *testing.T) {
 			})
 			positions := map[string]uint64{}
 			for {
-				opcode, payload, err := c.read()
+				first, err := c.read()
 				if err != nil {
 					t.Errorf("client %d: %v", n, err)
 					return
 				}
 				mu.Lock()
-				seen[fmt.Sprint(opcode)]++
-				if opcode == opText {
+				seen[fmt.Sprint(first)]++
+				if first == text {
 					for _, f := range c.frames {
 						seen[f.Type()]++
 						follows(t, positions, f)
 					}
 				}
-				if opcode == opClose {
-					closes[int(binary.BigEndian.Uint16(payload))]++
+				if first == closing {
+					closes[c.code]++
+					if low, high, ok := wire.ParseRetryReason(c.reason); !ok || low >= high {
+						t.Errorf("close reason %q", c.reason)
+					}
 				}
 				mu.Unlock()
-				if opcode == opClose {
+				if first == closing {
 					return
 				}
 			}
@@ -111,7 +113,7 @@ func TestFramesStayWholeWhateverIsWrittenAtOnce(t *testing.T) {
 	publisher.Wait()
 	clients.Wait()
 	want(t, "close codes", closes, map[int]int{wire.CloseRestart: 20})
-	for _, kind := range []string{"10", "welcome", "event", "events", "ack", "pong", "subbed", "snapshot", "drain"} {
+	for _, kind := range []string{fmt.Sprint(pong), "welcome", "event", "events", "ack", "pong", "subbed", "snapshot", "drain"} {
 		if seen[kind] == 0 {
 			t.Errorf("no frame of kind %s was seen", kind)
 		}

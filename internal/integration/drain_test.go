@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,6 +31,7 @@ type node struct {
 type fleet struct {
 	t       *testing.T
 	current atomic.Pointer[node] // whom the balancer routes to
+	route   func() *node         // how it does, nil: to current
 	clients []*reconnect.Client
 
 	mu      sync.Mutex
@@ -68,7 +70,11 @@ func (f *fleet) dial(ctx context.Context, network, address string) (net.Conn, er
 	f.mu.Lock()
 	f.dials = append(f.dials, time.Since(f.begun))
 	f.mu.Unlock()
-	return f.current.Load().net.DialContext(ctx, network, address)
+	n := f.current.Load()
+	if f.route != nil {
+		n = f.route()
+	}
+	return n.net.DialContext(ctx, network, address)
 }
 
 // mark forgets what was seen so far, and counts time from now.
@@ -144,13 +150,7 @@ func (f *fleet) live() {
 	f.t.Helper()
 	for range 600 {
 		synctest.Wait()
-		live := 0
-		for _, c := range f.clients {
-			if c.Status().State == reconnect.Live {
-				live++
-			}
-		}
-		if live == len(f.clients) {
+		if !slices.ContainsFunc(f.clients, func(c *reconnect.Client) bool { return c.Status().State != reconnect.Live }) {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)

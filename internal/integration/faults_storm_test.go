@@ -3,10 +3,9 @@ package integration_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,37 +21,28 @@ import (
 
 // A restart of ten seconds, and five hundred clients: they come back spread.
 func TestAfterARestartAFleetComesBackSpread(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const clients = 500
-		w := &world{t: t, net: memnet.Listen(), effects: make(map[string]int)}
-		w.serve(w.net.Listener())
-		f := newFleet(t, clients, w.net.DialContext, func(int) string { return "a" })
-		f.allFollow(t)
-		w.crash()
+	const clients = 500
+	handler := func(int) reconnect.Handler { return reconnect.Handler{} }
+	inFleet(t, clients, server.Options{}, handler, func(t *testing.T, f *fleet, first *node) {
+		first.net.Cut()
+		f.stop(first)
 		time.Sleep(10 * time.Second)
-		back := time.Now()
-		w.serve(w.net.Listener())
-		f.allFollow(t)
-		after := f.since(back)
-		if len(after) != clients || after[clients-1] > 30*time.Second {
-			t.Errorf("%d came back, the last one after %v", len(after), after[len(after)-1])
+		f.mark()
+		second := f.start(server.Options{})
+		f.live()
+		dials, _ := f.seen()
+		if n := len(dials); n != clients || dials[n-1] > 30*time.Second {
+			t.Errorf("%d dials for %d clients, the last one after %v", n, clients, dials[n-1])
 		}
-		fullest := 0
-		for i := range after {
-			j := i
-			for j < len(after) && after[j] < after[i]+250*time.Millisecond {
-				j++
+		for i, at := range dials {
+			within := slices.IndexFunc(dials[i:], func(other time.Duration) bool { return other >= at+250*time.Millisecond })
+			if within >= clients/10 {
+				t.Fatalf("%d of %d came back in the 250 ms from %v on", within, clients, at)
 			}
-			fullest = max(fullest, j-i)
 		}
-		if fullest >= clients/10 {
-			t.Errorf("%d of %d came back within 250 ms", fullest, clients)
-		}
-		if s := w.srv.Stats(); s.Welcomes != clients || s.Denied != nil {
+		if s := second.Stats(); s.Welcomes != clients || s.Denied != nil {
 			t.Errorf("welcomes %d, denied %v", s.Welcomes, s.Denied)
 		}
-		f.end()
-		w.shutDown()
 	})
 }
 
@@ -90,7 +80,6 @@ func TestANodeThatIsFullIsGivenTheTimeItAsksFor(t *testing.T) {
 				var mu sync.Mutex
 				var dials []time.Time
 				w.run(reconnect.Options{
-					Probe: "http://server/probe",
 					URL: func(context.Context) (string, error) {
 						mu.Lock()
 						defer mu.Unlock()
@@ -98,11 +87,7 @@ func TestANodeThatIsFullIsGivenTheTimeItAsksFor(t *testing.T) {
 						return "ws://server/ws", nil
 					},
 				})
-				if turnAways < 1 {
-					w.eventually("probed", func() bool { return w.client.Totals().Probes == 1 })
-				} else {
-					w.eventually("turned away", func() bool { return w.client.Status().State == reconnect.Waiting })
-				}
+				w.eventually("turned away", func() bool { return w.client.Status().State == reconnect.Waiting })
 				told := time.Now().Add(-100 * time.Millisecond) // at the earliest
 				mu.Lock()
 				tried := len(dials)
@@ -131,90 +116,76 @@ func TestANodeThatIsFullIsGivenTheTimeItAsksFor(t *testing.T) {
 // After a restart with empty logs everybody needs the state, at once: it is computed
 // once per stream. A stream that is only busy is resumed.
 func TestAFleetThatNeedsTheStateCostsOneComputationPerStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const clients, streams = 200, 4
-		var computed, running, busy atomic.Int32
-		w := &world{t: t, net: memnet.Listen(), effects: make(map[string]int), o: server.Options{
-			Spread: 20 * time.Millisecond, Snapshots: 1,
-			Snapshot: func(context.Context, string) (server.Snapshot, error) {
-				if running.Add(1) > 1 {
-					t.Error("two computations at once")
-				}
-				defer running.Add(-1)
-				computed.Add(1)
-				time.Sleep(50 * time.Millisecond)
-				return server.Snapshot{State: []byte(`"state"`)}, nil
-			},
-			Authorize: func(context.Context, server.Identity, string) error {
-				if busy.Add(-1) >= 0 {
-					return &server.Refusal{Retry: time.Second}
-				}
-				return nil
-			},
+	const clients, streams = 200, 4
+	var computed, running, busy, gaps atomic.Int32
+	o := server.Options{
+		Spread: 20 * time.Millisecond, Snapshots: 1,
+		Snapshot: func(context.Context, string) (server.Snapshot, error) {
+			if running.Add(1) > 1 {
+				t.Error("two computations at once")
+			}
+			defer running.Add(-1)
+			computed.Add(1)
+			time.Sleep(50 * time.Millisecond)
+			return server.Snapshot{State: []byte(`"state"`)}, nil
+		},
+		Authorize: func(context.Context, server.Identity, string) error {
+			if busy.Add(-1) >= 0 {
+				return &server.Refusal{Retry: time.Second}
+			}
+			return nil
+		},
+	}
+	handler := func(int) reconnect.Handler {
+		return reconnect.Handler{Recovered: func(r reconnect.Recovery) {
+			if r.Outcome != reconnect.NothingMissed && r.Outcome != reconnect.Replayed {
+				gaps.Add(1)
+			}
 		}}
-		w.serve(w.net.Listener())
-		f := newFleet(t, clients, w.net.DialContext, func(i int) string { return fmt.Sprint("s", i%streams) })
-		f.allFollow(t)
-		time.Sleep(10 * time.Second)
+	}
+	inFleet(t, clients, o, handler, func(t *testing.T, f *fleet, first *node) {
+		for i, c := range f.clients {
+			if _, err := c.Subscribe(fmt.Sprint("s", i%streams), nil, handler(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// follow waits until all do.
+		follow := func() {
+			t.Helper()
+			f.live()
+			time.Sleep(10 * time.Second)
+			for _, c := range f.clients {
+				for name, stream := range c.Status().Streams {
+					if stream.State != reconnect.Following && name != "" {
+						t.Fatalf("stream %q is %+v", name, stream)
+					}
+				}
+			}
+		}
+		follow()
 		computed.Store(0)
-		w.crash()
-		w.serve(w.net.Listener())
-		f.allFollow(t)
-		if n := computed.Load(); n != streams || f.gaps != clients {
-			t.Errorf("%d computations for %d streams, %d gaps for %d clients", n, streams, f.gaps, clients)
+		first.net.Cut()
+		f.stop(first)
+		second := f.start(o)
+		follow()
+		// Each follows stream a too.
+		if n := computed.Load(); n != streams+1 || gaps.Load() != 2*clients {
+			t.Errorf("%d computations for %d streams, %d gaps for %d clients", n, streams+1, gaps.Load(), clients)
 		}
 
-		time.Sleep(10 * time.Second)
 		computed.Store(0)
+		gaps.Store(0)
 		busy.Store(100)
-		w.net.Cut()
+		second.net.Cut()
 		synctest.Wait()
-		if _, err := w.srv.Publish(t.Context(), "s0", []byte(`1`)); err != nil {
+		if _, err := second.Publish(t.Context(), "s0", []byte(`1`)); err != nil {
 			t.Fatal(err)
 		}
-		f.allFollow(t)
-		if n := computed.Load(); n != 0 || f.gaps != clients || busy.Load() >= 0 {
-			t.Errorf("busy: %d computations, %d gaps more", n, f.gaps-clients)
+		follow()
+		if n := computed.Load(); n != 0 || gaps.Load() != 0 || busy.Load() >= 0 {
+			t.Errorf("busy: %d computations, %d gaps", n, gaps.Load())
 		}
-		f.end()
-		w.shutDown()
 	})
-}
-
-// node is one of several servers behind a balancer.
-type node struct {
-	net  *memnet.Network
-	srv  *server.Server
-	http *http.Server
-}
-
-func newNode(t *testing.T) *node {
-	t.Helper()
-	n := &node{net: memnet.Listen()}
-	n.serve(t)
-	return n
-}
-
-func (n *node) serve(t *testing.T) {
-	t.Helper()
-	srv, err := server.New(server.Options{NoOrigin: true, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.srv = srv
-	n.http = &http.Server{Handler: srv, ReadHeaderTimeout: 10 * time.Second}
-	go n.http.Serve(n.net.Listener()) //nolint:errcheck // ends with ErrServerClosed
-}
-
-func (n *node) shutDown() {
-	_ = n.http.Close()
-	_ = n.srv.Close()
-}
-
-func (n *node) isReady(ctx context.Context) bool {
-	rec := httptest.NewRecorder()
-	n.srv.Ready().ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
-	return rec.Code == http.StatusOK
 }
 
 // A rolling restart of three nodes: nobody is moved more often than the nodes it sat
@@ -222,40 +193,44 @@ func (n *node) isReady(ctx context.Context) bool {
 func TestARollingRestartMovesEachClientOncePerNodeItSatOn(t *testing.T) {
 	for name, clients := range map[string]int{"balancer that asks for readiness": 300, "plain round robin": 100} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				heedsReadiness := clients == 300
-				nodes := []*node{newNode(t), newNode(t), newNode(t)}
+			heedsReadiness := clients == 300
+			handler := func(int) reconnect.Handler { return reconnect.Handler{} }
+			inFleet(t, 0, server.Options{}, handler, func(t *testing.T, f *fleet, first *node) {
 				var mu sync.Mutex
-				next := 0
-				dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				next, nodes := 0, []*node{first, f.start(server.Options{}), f.start(server.Options{})}
+				f.route = func() *node {
 					mu.Lock()
+					defer mu.Unlock()
 					for range nodes {
 						next = (next + 1) % len(nodes)
-						if !heedsReadiness || nodes[next].isReady(ctx) {
+						if !heedsReadiness || nodes[next].isReady(t.Context()) {
 							break
 						}
 					}
-					n := nodes[next]
-					mu.Unlock()
-					return n.net.DialContext(ctx, network, address)
+					return nodes[next]
 				}
-				f := newFleet(t, clients, dial, nil)
-				f.allFollow(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				var running []<-chan struct{}
+				for range clients {
+					running = append(running, f.add(ctx, handler(0)))
+				}
+				f.live()
 				sat := 0
-				for _, n := range nodes {
-					report, err := n.srv.Drain(t.Context(), 3*time.Second)
+				for i := range nodes {
+					report, err := nodes[i].Drain(ctx, 3*time.Second)
 					if err != nil {
 						t.Error(err)
 					}
 					sat += report.Connections
-					n.shutDown()
+					f.stop(nodes[i])
+					n := f.start(server.Options{})
 					mu.Lock()
-					n.serve(t)
+					nodes[i] = n
 					mu.Unlock()
 					time.Sleep(5 * time.Second)
 				}
 				time.Sleep(time.Minute)
-				f.allFollow(t)
+				f.live()
 				sessions, attempts := 0, 0
 				for i, c := range f.clients {
 					totals := c.Totals()
@@ -268,12 +243,19 @@ func TestARollingRestartMovesEachClientOncePerNodeItSatOn(t *testing.T) {
 				if sessions != clients+sat || heedsReadiness && attempts != sessions {
 					t.Errorf("%d sessions in %d attempts, of %d clients that sat on nodes that went away %d times", sessions, attempts, clients, sat)
 				}
-				t.Logf("%d sessions, %d attempts, sat %d times", sessions, attempts, sat)
-				f.end()
-				for _, n := range nodes {
-					n.shutDown()
+				cancel()
+				for _, ended := range running {
+					<-ended
 				}
+				f.stop(nodes[0])
+				f.stop(nodes[1]) // the third is the fleet's
 			})
 		})
 	}
+}
+
+func (n *node) isReady(ctx context.Context) bool {
+	rec := httptest.NewRecorder()
+	n.Ready().ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+	return rec.Code == http.StatusOK
 }
