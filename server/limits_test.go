@@ -54,6 +54,7 @@ func TestLimitsLeaveTheRestOfTheProcessAlone(t *testing.T) {
 		}
 		// 50 are mute, eight users have five each.
 		want(t, "what became of 300", count, map[string]int{"welcome": 40, "4429": 260})
+		synctest.Wait() // for the end of the last one
 		for range 10 {
 			c := w.rawDial(asUser("filling"))
 			raws = append(raws, c)

@@ -19,7 +19,7 @@ import (
 // close of a drain, all at once in real time: whole frames, one after the other.
 func TestFramesStayWholeWhateverIsWrittenAtOnce(t *testing.T) {
 	srv, err := server.New(server.Options{
-		NoOrigin: true, Heartbeat: 500 * time.Millisecond, OnMessage: echo,
+		NoOrigin: true, OnMessage: echo,
 		Admission: server.Admission{MessageRate: 1e6},
 		Log:       stream.Limits{Events: 100},
 		Logger:    slog.New(slog.DiscardHandler),
@@ -50,14 +50,18 @@ func TestFramesStayWholeWhateverIsWrittenAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	closes := map[int]int{}
 	seen := map[string]int{}
-	for n := range 20 {
+	joined := make(chan struct{}, 20)
+	for n := range cap(joined) {
 		c := w.rawDial(upgradeRequest + maskedFrame(text, fmt.Sprintf(`{"t":"resume","v":1,"batch":%v,"subs":{"a":{}}}`, n%2 == 0)))
 		clients.Go(func() {
 			defer c.Close() //nolint:errcheck // test
 			if status := c.upgraded(t); status != 101 {
 				t.Errorf("status %d", status)
-				return
 			}
+			if _, err := c.read(); err != nil {
+				t.Errorf("client %d: no welcome: %v", n, err)
+			}
+			joined <- struct{}{}
 			clients.Go(func() {
 				for i := 0; ; i++ {
 					var err error
@@ -105,15 +109,18 @@ func TestFramesStayWholeWhateverIsWrittenAtOnce(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(500 * time.Millisecond)
+	for range cap(joined) {
+		<-joined
+	}
+	time.Sleep(500 * time.Millisecond) // of full load
 	if _, err := srv.Drain(ctx, 200*time.Millisecond); err != nil {
 		t.Error(err)
 	}
 	stop()
 	publisher.Wait()
 	clients.Wait()
-	want(t, "close codes", closes, map[int]int{wire.CloseRestart: 20})
-	for _, kind := range []string{fmt.Sprint(pong), "welcome", "event", "events", "ack", "pong", "subbed", "snapshot", "drain"} {
+	want(t, "close codes", closes, map[int]int{wire.CloseRestart: cap(joined)})
+	for _, kind := range []string{fmt.Sprint(pong), "event", "events", "ack", "pong", "subbed", "snapshot", "drain"} {
 		if seen[kind] == 0 {
 			t.Errorf("no frame of kind %s was seen", kind)
 		}
