@@ -10,19 +10,16 @@ import (
 	"github.com/longwire/longwire/wire"
 )
 
-// fromTheStart asks for all there is of a stream.
-func (w *world) fromTheStart(stream string) string {
-	w.t.Helper()
-	c := w.join("probe", `"subs":{"`+stream+`":{}}`)
-	defer c.ws.CloseNow() //nolint:errcheck // test
-	return `"` + stream + `":{"after":0,"epoch":"` + c.welcome.Subs[stream].Epoch + `"}`
-}
+// fromTheStart asks for all there is of stream s.
+func (w *world) fromTheStart() string { return `"s":{"after":0,"epoch":"` + w.epoch("s") + `"}` }
 
-// backlog publishes more than a peer that reads nothing takes in.
-func (w *world) backlog(stream string) {
+// backlog is a number of events that is more than a peer that reads nothing takes in.
+const backlog = 50
+
+func (w *world) publishBacklog() {
 	w.t.Helper()
-	for range 50 {
-		w.publish(stream, `"`+long(10_000)+`"`)
+	for range backlog {
+		w.publish("s", `"`+long(10_000)+`"`)
 	}
 }
 
@@ -35,18 +32,18 @@ func (w *world) stall(subs string) *client {
 	return c
 }
 
-// all reads up to the n-th event of the stream, in order.
-func (c *client) all(stream string, n uint64) {
+// readBacklog reads all of it, in order.
+func (c *client) readBacklog() {
 	c.t.Helper()
-	for at := uint64(0); at < n; {
+	for at := uint64(0); at < backlog; {
 		switch f := c.next().(type) {
 		case wire.Event:
-			if f.Stream == stream {
+			if f.Stream == "s" {
 				want(c.t, "number", f.Seq, at+1)
 				at = f.Seq
 			}
 		case wire.Events:
-			if f.Stream == stream {
+			if f.Stream == "s" {
 				want(c.t, "number", f.From, at+1)
 				at += uint64(len(f.Data))
 			}
@@ -59,8 +56,8 @@ func (c *client) all(stream string, n uint64) {
 func TestWhoWaitsToBeReplayedGetsWhatIsLiveAndKeepsItsPlace(t *testing.T) {
 	inWorld(t, server.Options{Admission: server.Admission{Replays: 1}}, func(t *testing.T, w *world) {
 		w.publish("live", "0")
-		w.backlog("s")
-		subs := w.fromTheStart("s")
+		w.publishBacklog()
+		subs := w.fromTheStart()
 		first := w.stall(subs)
 		second := w.stall(subs + `,"live":{}`)
 		third := w.join("ann", `"batch":true`, `"subs":{`+subs+`,"live":{}}`)
@@ -75,25 +72,25 @@ func TestWhoWaitsToBeReplayedGetsWhatIsLiveAndKeepsItsPlace(t *testing.T) {
 		_ = first.ws.CloseNow()
 		third.silent() // the turn is the second's
 		_ = second.ws.CloseNow()
-		third.all("s", 50)
+		third.readBacklog()
 	})
 }
 
 func TestAStalledReaderHoldsUpReplaysForASecondAtMost(t *testing.T) {
 	inWorld(t, server.Options{Admission: server.Admission{Replays: 2}}, func(t *testing.T, w *world) {
-		w.backlog("s")
-		subs := w.fromTheStart("s")
+		w.publishBacklog()
+		subs := w.fromTheStart()
 		slow := []*client{w.stall(subs), w.stall(subs)}
 		c := w.join("ann", `"batch":true`, `"subs":{`+subs+`}`)
 		begun := time.Now()
-		c.all("s", 50)
+		c.readBacklog()
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("all was there after %v, want 1s", took)
 		}
 		for _, s := range slow {
 			s.listen()
 			s.welcomed()
-			s.all("s", 50)
+			s.readBacklog()
 		}
 	})
 }
@@ -112,15 +109,15 @@ func TestATurnToReplayIsNotKeptWhileThereIsNothingToWrite(t *testing.T) {
 				},
 			}
 			inWorld(t, o, func(t *testing.T, w *world) {
-				w.backlog("s")
-				subs := w.fromTheStart("s")
+				w.publishBacklog()
+				subs := w.fromTheStart()
 				c := w.stall(subs)
 				c.send("%s", frame)
 				synctest.Wait()
 				c.listen()
 				synctest.Wait()
 				begun := time.Now()
-				w.join("ann", `"batch":true`, `"subs":{`+subs+`}`).all("s", 50)
+				w.join("ann", `"batch":true`, `"subs":{`+subs+`}`).readBacklog()
 				want(t, "waited", time.Since(begun), 0)
 			})
 		})
