@@ -29,7 +29,7 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, d denial, back
 		if a.shedding.Add(1) <= maxShedding {
 			if nc, rw, err := http.NewResponseController(w).Hijack(); err == nil {
 				s.counters.shed.Add(1)
-				shed(nc, rw, key, back.reason())
+				shed(nc, rw, key, s.subprotocol(r), back.reason())
 				return
 			}
 		}
@@ -59,13 +59,27 @@ func hasToken(values []string, token string) bool {
 	return false
 }
 
+// subprotocol is the one that an upgrade would get: a browser fails a connection
+// whose server picks none of those it offered, and does not see its close code.
+func (s *Server) subprotocol(r *http.Request) string {
+	for _, p := range s.opts.Subprotocols {
+		if hasToken(r.Header["Sec-Websocket-Protocol"], p) {
+			return p
+		}
+	}
+	return ""
+}
+
 // shed answers the handshake and closes at once, all in one write.
-func shed(nc net.Conn, peer io.Reader, key, reason string) {
+func shed(nc net.Conn, peer io.Reader, key, subprotocol, reason string) {
 	defer nc.Close()                                                         //nolint:errcheck // what was to be said is said
 	accept := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455 section 4.2.2
 	answer := "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
-		base64.StdEncoding.EncodeToString(accept[:]) + "\r\n\r\n"
-	frame := appendHeader([]byte(answer), opClose, 2+len(reason))
+		base64.StdEncoding.EncodeToString(accept[:]) + "\r\n"
+	if subprotocol != "" {
+		answer += "Sec-WebSocket-Protocol: " + subprotocol + "\r\n"
+	}
+	frame := appendHeader([]byte(answer+"\r\n"), opClose, 2+len(reason))
 	frame = binary.BigEndian.AppendUint16(frame, wire.CloseTryLater)
 	_ = nc.SetDeadline(time.Now().Add(shedTime)) // fails only when closed, as the write will
 	if _, err := nc.Write(append(frame, reason...)); err != nil {

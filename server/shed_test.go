@@ -5,12 +5,15 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/longwire/longwire/internal/memnet"
 	"github.com/longwire/longwire/server"
@@ -118,6 +121,27 @@ func TestWhatIsSaidToWhoIsTurnedAwayArrives(t *testing.T) {
 }
 
 // A peer that was turned away and does not go holds nothing for long.
+// A browser fails a connection whose server picks none of the subprotocols that it
+// offered, and so never sees the close code.
+func TestWhoIsTurnedAwayGetsItsSubprotocol(t *testing.T) {
+	inWorld(t, server.Options{
+		Subprotocols: []string{"chat.v2", "chat.v1"}, Admission: server.Admission{Connections: 1},
+	}, func(t *testing.T, w *world) {
+		w.join("ann")
+		for want, offered := range map[string][]string{"chat.v1": {"other", "chat.v1"}, "chat.v2": {"chat.v1", "chat.v2"}, "": nil} {
+			ws, _, err := websocket.Dial(t.Context(), "ws://host/ws", &websocket.DialOptions{
+				HTTPClient: &http.Client{Transport: w.transport()}, Subprotocols: offered,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err = ws.Read(t.Context()); ws.Subprotocol() != want || websocket.CloseStatus(err) != wire.CloseTryLater {
+				t.Errorf("%v: got %q and %v, want %q and 1013", offered, ws.Subprotocol(), err, want)
+			}
+		}
+	})
+}
+
 func TestWhoIsTurnedAwayAndStaysIsDropped(t *testing.T) {
 	inWorld(t, server.Options{Admission: server.Admission{Connections: 1}}, func(t *testing.T, w *world) {
 		w.join("ann")
