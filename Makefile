@@ -17,7 +17,7 @@ MAKEFLAGS     += --no-builtin-rules --no-print-directory
 GOLANGCI_LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 WEBBUILD      := go -C tools run ./webbuild
 # What goes into the wasm; the server does not compile for it.
-WASM_PACKAGES := ./wire ./reconnect ./jsbridge ./wasm
+WASM_PACKAGES := ./wire ./reconnect ./jsbridge ./wasm ./wasm/hub
 # Go's own runner for js/wasm under Node, with little in the environment: a program
 # has room for 8 KB of it.
 NODE_EXEC = env -i HOME=$$HOME PATH=$$PATH $$(go env GOROOT)/lib/wasm/go_js_wasm_exec
@@ -56,7 +56,9 @@ test: lint test-go test-wasm size test-e2e ## everything: lint, sizes and all te
 .PHONY: test-go
 test-go: ## the Go tests, natively, with the race detector
 	go test -race $$(go list ./... | grep -v /jsbridge$$)
-	go test -run '^TestAnySchedule' ./internal/integration # 2,000 schedules: with -race 500
+	# With -race these play fewer schedules: 500 instead of 2,000, 1,000 instead of 20,000.
+	go test -run '^TestAnySchedule' ./internal/integration
+	go test -run '^TestAnySchedule|^TestEveryRule' ./wasm/hub
 	go -C tools test ./...
 	go -C bench/server test ./...
 
@@ -115,6 +117,10 @@ bench: browsers bin/wasmbrowsertest web ## the benchmarks, in Go and from server
 	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /jsbridge$$)
 	PATH="$(CURDIR)/bin:$$PATH" go test -run '^$$' -bench . -v ./jsbridge
 	go run ./bench -chromium bin/headless-shell $(addprefix -firefox ,$(wildcard $(or $(FIREFOX),/usr/bin/firefox-esr)))
+
+.PHONY: bench-tabs
+bench-tabs: browsers web ## tabs that share a connection beside plain WebSockets, in Chromium, in 3 minutes
+	go run ./bench -chromium bin/headless-shell -parts cost,tabs -rounds 3 -batches 1,64 -warm-up 500ms -window 1s
 
 .PHONY: bench-server
 bench-server: ## the server beside the centrifuge library, on Linux, in 5 minutes

@@ -25,6 +25,7 @@ func TestListen(t *testing.T) {
 	all := func() {
 		fire(t, window, "offline", false)
 		fire(t, window, "online", false)
+		fire(t, window, "beforeunload", false)
 		fire(t, window, "pagehide", true)
 		must(eval(`Object.defineProperty(document, "visibilityState", {value: "hidden", configurable: true})`))
 		fire(t, document, "visibilitychange", false)
@@ -42,6 +43,7 @@ func TestListen(t *testing.T) {
 	everything := []heard{
 		{Offline, false},
 		{Online, false},
+		{BeforeUnload, false},
 		{PageHide, true},
 		{Hidden, false},
 		{Freeze, false},

@@ -29,6 +29,8 @@ const (
 	Freeze
 	// Resume ends a Freeze.
 	Resume
+	// BeforeUnload: the page may be about to go. It may also stay, which nothing says.
+	BeforeUnload
 )
 
 // String returns the signal's name.
@@ -50,6 +52,8 @@ func (s Signal) String() string {
 		return "freeze"
 	case Resume:
 		return "resume"
+	case BeforeUnload:
+		return "beforeunload"
 	}
 	return "no signal"
 }
@@ -86,7 +90,7 @@ func listenOn(window, document safejs.Value, fn func(Signal, bool)) (undo func()
 	if err != nil {
 		return nil, err
 	}
-	err = l.listen(window, "online", "offline", "pagehide", "pageshow")
+	err = l.listen(window, "online", "offline", "pagehide", "pageshow", "beforeunload")
 	if err == nil && document.Type() == safejs.TypeObject {
 		err = l.listen(document, "visibilitychange", "freeze", "resume")
 	}
@@ -112,6 +116,8 @@ func signalOf(event string, document safejs.Value) Signal {
 		return Freeze
 	case "resume":
 		return Resume
+	case "beforeunload":
+		return BeforeUnload
 	case "visibilitychange":
 		if textOf(document, "visibilityState") == "hidden" {
 			return Hidden

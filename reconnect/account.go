@@ -111,7 +111,7 @@ func (m *Machine) withoutSession() {
 func (m *Machine) withSession() {
 	a := &m.account
 	if a.down.on && a.totals.Sessions > 0 {
-		a.totals.Recovery.add(elapsed(a.down.from, m.now))
+		a.totals.Recovery.add(Elapsed(a.down.from, m.now))
 	}
 	a.totals.Sessions++
 	a.down.clear()

@@ -32,12 +32,20 @@ func (m *Machine) start(reason string) {
 		return
 	}
 	m.cause, m.asleep = "", false
-	m.failures, m.logins, m.confirmed = 0, 0, false
+	if !m.inherited {
+		m.failures, m.confirmed = 0, false
+		m.floor.clear()
+	}
+	m.logins = 0
 	m.probe.reset()
-	m.floor.clear()
 	m.refused = ""
 	m.become(Waiting, reason)
 	m.withoutSession()
+	if m.inherited {
+		m.inherited = false
+		m.goOnWaiting()
+		return
+	}
 	m.begin()
 }
 
@@ -48,6 +56,7 @@ func (m *Machine) begin() {
 	m.floor.clear()
 	m.kicked = false
 	m.fetch++
+	m.outrank(m.gen)
 	m.try = attempt{phase: phaseURL}
 	m.try.limit.set(m.now, m.p.URLTimeout)
 	m.connecting("fetching the URL")
@@ -89,23 +98,13 @@ func (m *Machine) hello() {
 		m.speak(m.p.Dialect)
 		return
 	}
-	if m.gen >= wire.MaxSeq {
-		// No higher number is left: a new session begins anew.
-		m.forgetSession()
-		m.gen = 0
-	}
-	if ms := m.now.UnixMilli(); ms > 0 {
-		m.gen = max(m.gen+1, uint64(ms))
-	} else {
-		m.gen++
-	}
 	m.try.fresh = m.session != "" && m.spurned >= freshAfter && m.spurned%freshAfter == 0
 	f := wire.Resume{V: wire.Version, Session: m.session, Gen: m.gen, Batch: true}
 	if m.userKnown {
 		f.User = m.user
 	}
 	if m.session != "" && m.conn == 0 {
-		f.Away = elapsed(m.heardOf, m.now).Milliseconds()
+		f.Away = Elapsed(m.heardOf, m.now).Milliseconds()
 	}
 	m.ask(&f)
 	if m.try.fresh {

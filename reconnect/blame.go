@@ -29,7 +29,7 @@ func (m *Machine) blameHead() {
 		return
 	}
 	head := m.box.list[0]
-	if !head.inFlight || elapsed(head.writtenAt, m.now) >= m.p.StableAfter {
+	if !head.inFlight || Elapsed(head.writtenAt, m.now) >= m.p.StableAfter {
 		return
 	}
 	head.losses++

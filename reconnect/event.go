@@ -76,6 +76,10 @@ type (
 		Body wire.Raw
 		// Expiry is how long it waits for its acknowledgement. 0: Policy.Expiry.
 		Expiry time.Duration
+		// Dedupe is for a message that another client of the same user may have
+		// written: what Welcome.DedupeID was then, Age ago. Empty: nobody has.
+		Dedupe string
+		Age    time.Duration
 	}
 	// Cancel withdraws a message.
 	Cancel struct{ ID string }
@@ -95,6 +99,18 @@ type (
 	Unsubscribe struct{ Stream string }
 	// Positions replaces all that is wanted, by a relay, before it dials.
 	Positions struct{ Streams map[string]wire.Want }
+	// Inherit tells a relay what is known of the one before it, before it starts or
+	// until its first welcome: the session and the user, if it has none of its own,
+	// and the worst of attempts and floors. One that was not live passes its wait on.
+	Inherit struct {
+		Session   string
+		User      string
+		Attempt   int
+		NotBefore time.Time // zero: none
+		Live      bool
+	}
+	// Outrank makes Gen higher than Above.
+	Outrank struct{ Above uint64 }
 
 	// Reauthorize says that there is a new login: an end with
 	// CauseUnauthorized is revived, a wait is cut short.
@@ -126,6 +142,8 @@ func (Wrote) event()       {}
 func (Subscribe) event()   {}
 func (Unsubscribe) event() {}
 func (Positions) event()   {}
+func (Inherit) event()     {}
+func (Outrank) event()     {}
 func (Reauthorize) event() {}
 func (DialNow) event()     {}
 func (Stalled) event()     {}
@@ -139,6 +157,7 @@ const (
 	Offline                       // the network is said to be gone
 	Visible                       // somebody looks at the page
 	Hidden
+	Wanted // somebody uses the page, or another one joins: revives as Visible does, and no more
 )
 
 // Action is what a [Machine] tells its driver to do. The concrete types are the
@@ -171,10 +190,11 @@ type (
 
 	// Deliver hands on a frame that passed every check: Welcome, Subbed, Event,
 	// Events, Snapshot or Reset. Of an Events frame the first Skip were had
-	// before.
+	// before. Asked is what a Subbed answers; a relay gets every answer.
 	Deliver struct {
 		Frame wire.Frame
 		Skip  int
+		Asked wire.Want
 		// Text is the frame as received, nil where the machine made it.
 		Text []byte
 	}

@@ -190,7 +190,7 @@ func (d *fuzzDriver) step() {
 	case 12:
 		d.pass(-among(d, time.Millisecond, time.Second, time.Minute, 24*time.Hour))
 	case 13:
-		d.handle(reconnect.Signal{Kind: among(d, reconnect.Visible, reconnect.Online, reconnect.Offline, reconnect.Hidden, 77)})
+		d.handle(reconnect.Signal{Kind: among(d, reconnect.Visible, reconnect.Online, reconnect.Offline, reconnect.Hidden, reconnect.Wanted, 77)})
 	case 14:
 		d.handle(among[reconnect.Event](d, reconnect.Sleep{}, reconnect.Wake{}))
 	case 15:
@@ -203,7 +203,9 @@ func (d *fuzzDriver) step() {
 	case 17:
 		d.handle(reconnect.Stalled{On: d.byte()&1 == 0})
 	case 18:
-		d.handle(reconnect.Wrote{Conn: d.socket()})
+		d.handle(among[reconnect.Event](d, reconnect.Wrote{Conn: d.socket()}, reconnect.Outrank{Above: d.number()}, reconnect.Inherit{
+			Session: among(d, "", "s3"), User: among(d, "", "ada"), Attempt: int(d.byte()), NotBefore: d.now.Add(among(d, 0, time.Second, -time.Hour, 1000*time.Hour)), Live: d.byte()&1 == 0,
+		}))
 	case 19:
 		d.receive(d.socket(), d.raw(), d.byte() > 250)
 	case 20:

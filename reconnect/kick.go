@@ -5,7 +5,7 @@ import "time"
 // signal handles a hint from the surroundings. A live link is verified, never
 // torn down on a hint; a wait may be cut short.
 func (m *Machine) signal(kind SignalKind) {
-	if kind == Hidden {
+	if kind == Hidden || kind == Wanted && m.state != Ended {
 		return
 	}
 	switch m.state {
@@ -22,11 +22,11 @@ func (m *Machine) signal(kind SignalKind) {
 			if !m.kicked {
 				m.kick(m.uniform(min(m.spread, max(m.retry.left(m.now), 0))))
 			}
-		case Offline, Hidden:
+		case Offline, Hidden, Wanted:
 		}
 	case Ended:
-		if kind == Visible && m.cause != CauseClosed && m.revived.take(m.now) {
-			m.start("the page became visible")
+		if (kind == Visible || kind == Wanted) && m.cause != CauseClosed && m.revived.take(m.now) {
+			m.start("the page is wanted again")
 		}
 	case Idle, Connecting:
 	}
@@ -63,6 +63,7 @@ func (m *Machine) reauthorize() {
 func (m *Machine) reconnectNow() {
 	switch m.state {
 	case Idle, Ended:
+		m.inherited = false
 		m.start("asked to reconnect")
 	case Waiting:
 		m.asleep = false

@@ -25,6 +25,7 @@ type Machine struct {
 	lastClose *Close
 	changed   bool // report at the end of Handle
 	asleep    bool
+	inherited bool      // the next start goes on where another machine stopped
 	seen      time.Time // when the last event was handled
 
 	conn   uint64 // the socket of the confirmed session, 0 for none
@@ -64,7 +65,7 @@ type Machine struct {
 	heardOf   time.Time // when the session was last known to live
 
 	streams map[string]*follow
-	subs    map[string]int // sub frames not answered on this connection
+	subs    map[string][]asking // sub frames not answered on this connection, in order
 
 	live    liveness
 	box     outbox
@@ -84,7 +85,7 @@ func NewMachine(p Policy) (*Machine, error) {
 		userKnown: p.Identity != "",
 		spread:    wire.DefaultSpread,
 		streams:   make(map[string]*follow),
-		subs:      make(map[string]int),
+		subs:      make(map[string][]asking),
 		box:       outbox{byID: make(map[string]*message), window: wire.DefaultWindow},
 		kicks:     rate{per: time.Minute, max: kicksPerMinute},
 		revived:   rate{per: reviveEvery, max: 1},
@@ -104,7 +105,7 @@ func (m *Machine) Handle(now time.Time, ev Event) []Action {
 	// Ticks come every few seconds while live. A longer pause means that the
 	// machine slept or that timers were throttled: what has arrived meanwhile is
 	// in the driver's queue and proves the link; if nothing has, a ping does.
-	if m.conn != 0 && elapsed(m.seen, now) > 2*liveTick && !m.live.stalled {
+	if m.conn != 0 && Elapsed(m.seen, now) > 2*liveTick && !m.live.stalled {
 		m.verify(m.p.PingTimeout)
 	}
 	m.seen = now
@@ -171,6 +172,10 @@ func (m *Machine) dispatch(ev Event) {
 		m.unsubscribe(ev.Stream)
 	case Positions:
 		m.positions(ev.Streams)
+	case Inherit:
+		m.inherit(ev)
+	case Outrank:
+		m.outrank(ev.Above)
 	case Reauthorize:
 		m.reauthorize()
 	case DialNow:
@@ -288,7 +293,7 @@ type rate struct {
 
 // take reports whether one more is allowed now, and counts it if so.
 func (r *rate) take(now time.Time) bool {
-	for len(r.used) > 0 && elapsed(r.used[0], now) >= r.per {
+	for len(r.used) > 0 && Elapsed(r.used[0], now) >= r.per {
 		r.used = r.used[1:]
 	}
 	if len(r.used) >= r.max {
@@ -298,16 +303,24 @@ func (r *rate) take(now time.Time) bool {
 	return true
 }
 
+// State returns the state alone of what Status says.
+func (m *Machine) State() State { return m.state }
+
+// attempts counts the attempts since the last stable session.
+func (m *Machine) attempts() int {
+	if m.state == Connecting {
+		return m.failures + 1
+	}
+	return m.failures
+}
+
 // Status returns where the machine stands.
 func (m *Machine) Status() Status {
 	s := Status{
 		State: m.state, Since: m.since, Cause: m.cause, Reason: m.reason, Hint: m.hint,
-		Interrupted: m.account.shown || m.state == Ended, Attempt: m.failures, NextRetry: m.retry.at(), Floor: m.floor.at(), LastClose: m.lastClose,
+		Interrupted: m.account.shown || m.state == Ended, Attempt: m.attempts(), NextRetry: m.retry.at(), Floor: m.floor.at(), LastClose: m.lastClose,
 		Session: m.session, User: m.user, Pending: len(m.box.list),
 		Streams: make(map[string]StreamStatus, len(m.streams)),
-	}
-	if m.state == Connecting {
-		s.Attempt++
 	}
 	for name, f := range m.streams {
 		s.Streams[name] = StreamStatus{f.state, f.pos, f.err}

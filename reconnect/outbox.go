@@ -98,6 +98,20 @@ func (m *Machine) send(ev Send) {
 	m.box.byID[ev.ID] = msg
 	m.box.bytes += msg.size
 	m.restartExpiry()
+	if ev.Dedupe != "" {
+		msg.written, msg.dedupe, msg.firstWrite = true, ev.Dedupe, m.now.Add(-max(ev.Age, 0))
+		if m.conn != 0 && m.forgotten(msg, m.greeting) {
+			m.giveBack(msg, wire.NackUnknown, forgottenReason)
+		}
+	}
+}
+
+const forgottenReason = "the server no longer remembers whether it had this message"
+
+// forgotten reports whether a server no longer knows the id of a message that was
+// written.
+func (m *Machine) forgotten(msg *message, w wire.Welcome) bool {
+	return msg.written && (msg.dedupe != w.DedupeID || Elapsed(msg.firstWrite, m.now).Milliseconds() >= w.DedupeMs)
 }
 
 // room reports whether a message of that size fits, and makes room if the policy
@@ -215,8 +229,8 @@ func (m *Machine) reconcile(w wire.Welcome) {
 	for i := 0; i < len(m.box.list); {
 		msg := m.box.list[i]
 		switch reason := m.oversize(msg); {
-		case msg.written && (msg.dedupe != w.DedupeID || elapsed(msg.firstWrite, m.now).Milliseconds() >= w.DedupeMs):
-			m.giveBack(msg, wire.NackUnknown, "the server no longer remembers whether it had this message")
+		case m.forgotten(msg, w):
+			m.giveBack(msg, wire.NackUnknown, forgottenReason)
 		case reason != "":
 			m.giveBack(msg, CodeTooBig, reason)
 		default:

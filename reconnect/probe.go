@@ -33,7 +33,7 @@ func (m *Machine) maybeProbe() {
 	if !m.p.Probe || p.out || p.failures < p.next {
 		return
 	}
-	if p.n > 0 && elapsed(p.last, m.now) < probeEvery {
+	if p.n > 0 && Elapsed(p.last, m.now) < probeEvery {
 		return // at the first failure after the minute
 	}
 	for p.next <= p.failures {

@@ -159,7 +159,7 @@ func (d *deadline) set(now time.Time, after time.Duration) { *d = deadline{now, 
 func (d *deadline) clear()                                 { *d = deadline{} }
 
 // left is how long until d; not positive means that it is due.
-func (d *deadline) left(now time.Time) time.Duration { return d.after - elapsed(d.from, now) }
+func (d *deadline) left(now time.Time) time.Duration { return d.after - Elapsed(d.from, now) }
 func (d *deadline) due(now time.Time) bool           { return d.on && d.left(now) <= 0 }
 
 // at is the time of d as a clock shows it.
@@ -170,9 +170,9 @@ func (d *deadline) at() time.Time {
 	return d.from.Add(d.after)
 }
 
-// elapsed is the larger of the monotonic and the wall-clock difference: the
-// monotonic clock stops while a machine sleeps, and the wall clock may be set
-// back, which counts as no time.
-func elapsed(from, to time.Time) time.Duration {
+// Elapsed is the time between the two, at least 0: the larger of the monotonic and
+// the wall-clock difference, because the monotonic clock stops while a machine
+// sleeps, and the wall clock may be set back.
+func Elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)), 0)
 }

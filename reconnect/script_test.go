@@ -152,6 +152,9 @@ func line(now time.Time, a reconnect.Action) string {
 	case reconnect.Probe:
 		return fmt.Sprintf("probe %d", a.N)
 	case reconnect.Deliver:
+		if a.Asked.Has {
+			return fmt.Sprintf("deliver %s to %d %s", deliverLine(a), a.Asked.After, a.Asked.Epoch)
+		}
 		return "deliver " + deliverLine(a)
 	case reconnect.Settle:
 		return strings.TrimSpace(fmt.Sprintf("settle %s %s %s %s", a.ID, a.Outcome, a.Result, a.Code))

@@ -20,22 +20,20 @@ type follow struct {
 	owed  bool     // a gap was said, and its snapshot is not there yet
 	holes int      // asked again since the last progress
 	busy  deadline // when to ask again after "busy"
+
+	// Of a relay: positions to ask for again when busy is due, and how often which
+	// one was asked for lately.
+	again    []wire.Want
+	repeated map[wire.Want]repeat
 }
 
 // minAskAgain is the shortest wait after "busy", whatever the server says.
 const minAskAgain = 100 * time.Millisecond
 
-// maxHoles bounds how often a stream is asked for again on one connection
-// without any progress in between. Then a relay, whose tabs may ask together,
-// passes on one request each repeatWait; others give the connection up.
-const (
-	maxHoles   = 3
-	repeatWait = time.Second
-)
-
 func (f *follow) disconnected() {
 	f.busy.clear()
-	f.holes = 0
+	f.holes, f.again = 0, nil
+	clear(f.repeated)
 	if f.state != StreamRefused {
 		f.state = Asking
 	}
@@ -74,22 +72,14 @@ func (m *Machine) subscribe(stream string, from wire.Want) {
 	if m.conn == 0 {
 		return
 	}
-	if f := m.streams[stream]; m.p.Relay && f.repeats(from) {
-		f.busy.set(m.now, repeatWait)
+	if f := m.streams[stream]; m.p.Relay && f.repeats(m.now, from) {
+		f.askLater(from)
+		if !f.busy.on {
+			f.busy.set(m.now, repeatWait)
+		}
 		return
 	}
 	m.sub(stream, from)
-}
-
-// repeats reports whether the same position is asked for over and over on one
-// connection: what the server sends from there brings nobody forward.
-func (f *follow) repeats(from wire.Want) bool {
-	if f.asked != from {
-		f.holes = 0
-		return false
-	}
-	f.holes++
-	return f.holes > maxHoles
 }
 
 func (m *Machine) unsubscribe(stream string) {
@@ -124,7 +114,7 @@ func (m *Machine) positions(streams map[string]wire.Want) {
 func (m *Machine) sub(stream string, from wire.Want) {
 	if m.version == 0 {
 		if stream == "" {
-			m.ownAgain()
+			m.ownAgain(from)
 		} else {
 			m.refuse(stream, noNamedStreams)
 		}
@@ -132,24 +122,29 @@ func (m *Machine) sub(stream string, from wire.Want) {
 	}
 	f := m.streams[stream]
 	f.state, f.err = Asking, ""
-	f.busy.clear()
+	if len(f.again) == 0 {
+		f.busy.clear()
+	}
 	f.asked = from
-	m.subs[stream]++
+	m.subs[stream] = append(m.subs[stream], asking{f, from})
 	m.write(wire.Sub{Stream: stream, Want: from})
 }
 
 // ownAgain answers for a server of the base frames, which knows no sub: its own
 // stream goes on where it stands.
-func (m *Machine) ownAgain() {
+func (m *Machine) ownAgain(from wire.Want) {
 	f := m.streams[""]
 	a := m.greeting.Own
 	if f.pos.Has {
 		a = wire.Answer{Seq: max(a.Seq, f.pos.After), Epoch: f.pos.Epoch}
 	}
 	if a.Error == "" {
+		if m.p.Relay {
+			a.First = a.Seq // whoever stands before cannot be served
+		}
 		f.asked = f.pos
-		m.do(Deliver{Frame: wire.Subbed{Answer: a}})
-		m.answer("", f, a)
+		m.do(Deliver{Frame: wire.Subbed{Answer: a}, Asked: from})
+		m.answer("", f, f.asked, a)
 	}
 }
 
@@ -188,14 +183,14 @@ func (m *Machine) answers(w wire.Welcome) {
 	for name, f := range m.streams {
 		if name == "" {
 			if m.p.Dialect == nil || w.Own.Error == "" {
-				m.answer(name, f, w.Own)
+				m.answer(name, f, f.asked, w.Own)
 			}
 			continue
 		}
 		a, ok := w.Subs[name]
 		switch {
 		case ok:
-			m.answer(name, f, a)
+			m.answer(name, f, f.asked, a)
 		case w.V == 0:
 			m.refuse(name, noNamedStreams)
 		default:
@@ -205,27 +200,34 @@ func (m *Machine) answers(w wire.Welcome) {
 }
 
 func (m *Machine) subbed(f wire.Subbed, text []byte) {
-	if m.subs[f.Stream] > 0 {
-		m.subs[f.Stream]--
+	s := m.streams[f.Stream]
+	asked := asking{f: s}
+	if queue := m.subs[f.Stream]; len(queue) > 0 {
+		asked, m.subs[f.Stream] = queue[0], queue[1:]
 	} else if f.Answer.Error == "" {
 		m.problem("an answer for a stream nobody asked for")
 		return
 	}
-	s := m.streams[f.Stream]
-	if s == nil || m.subs[f.Stream] > 0 {
-		return
+	if s == nil || asked.f != s {
+		return // of a subscription that is over
 	}
-	m.do(Deliver{Frame: f, Text: text})
-	m.answer(f.Stream, s, f.Answer)
+	if len(m.subs[f.Stream]) > 0 && !m.p.Relay {
+		return // only the last answer counts
+	}
+	m.do(Deliver{Frame: f, Asked: asked.want, Text: text})
+	m.answer(f.Stream, s, asked.want, f.Answer)
 }
 
-// answer takes what the server says of a stream.
-func (m *Machine) answer(name string, f *follow, a wire.Answer) {
+// answer takes what the server says of a stream that was asked for from asked.
+func (m *Machine) answer(name string, f *follow, asked wire.Want, a wire.Answer) {
 	m.changed = true
 	switch {
 	case a.Error == wire.ErrBusy:
 		f.state, f.err = Asking, a.Error
 		f.busy.set(m.now, clampMs(a.Retry, busyFloor, minAskAgain))
+		if m.p.Relay {
+			f.askLater(asked)
+		}
 	case a.Error != "":
 		f.state, f.err = StreamRefused, a.Error
 	case a.Resync:
@@ -234,17 +236,17 @@ func (m *Machine) answer(name string, f *follow, a wire.Answer) {
 		}
 		f.void()
 		f.state = Resyncing
-	case !f.asked.Has && (f.lost || f.owed) && !m.p.Relay:
+	case !asked.Has && (f.lost || f.owed) && !m.p.Relay:
 		// What was to bridge the gap never came, and now there is no snapshot.
 		m.gap(f, wire.Reset{Stream: name, Seq: a.Seq, Epoch: a.Epoch, First: a.First, Reason: "what was missed is gone"}, nil)
-	case !f.asked.Has || m.p.Relay:
+	case !asked.Has || m.p.Relay:
 		// Asked for without a position, and there is no snapshot: from now on.
 		// A relay believes: whoever holds a position checks it.
 		if !f.pos.Has {
 			f.pos = wire.Want{Has: true, After: a.Seq, Epoch: a.Epoch}
 		}
 		f.state = Following
-	case f.asked.Epoch != a.Epoch || f.asked.After > a.Seq || f.asked.After < a.First && m.version > 0:
+	case asked.Epoch != a.Epoch || asked.After > a.Seq || asked.After < a.First && m.version > 0:
 		// It says that the rest follows, but it cannot. Say that there is a gap.
 		m.problem("the server resumes stream \"" + name + "\" from a position that it does not cover")
 		m.gap(f, wire.Reset{Stream: name, Seq: a.Seq, Epoch: a.Epoch, First: a.First, Reason: "position not covered"}, nil)
@@ -252,20 +254,6 @@ func (m *Machine) answer(name string, f *follow, a wire.Answer) {
 		f.state = Following
 		m.account.totals.Resumed++
 		m.account.totals.Replayed += a.Seq - min(f.pos.After, a.Seq)
-	}
-}
-
-// askBusy asks again for streams that were busy.
-func (m *Machine) askBusy() {
-	for name, f := range m.streams {
-		if !f.busy.due(m.now) {
-			continue
-		}
-		if m.p.Relay {
-			m.sub(name, f.asked) // its own position is the server's cursor
-		} else {
-			m.sub(name, f.pos)
-		}
 	}
 }
 
@@ -354,7 +342,7 @@ func (m *Machine) snapshot(s wire.Snapshot, text []byte) {
 
 func (m *Machine) resetStream(r wire.Reset, text []byte) {
 	f := m.streams[r.Stream]
-	if f == nil || f.state != Resyncing && f.state != Following {
+	if f == nil || f.state != Resyncing && f.state != Following && !m.p.Relay {
 		return
 	}
 	m.gap(f, r, text)

@@ -49,7 +49,7 @@ func TestAHoleIsNotDeliveredButAskedFor(t *testing.T) {
 		`problem hole in stream "a": got 13 instead of 11`, `write 1 {"t":"sub","stream":"a","after":10,"epoch":"e"}`)
 	s.wantFrame(conn, `{"t":"event","seq":14,"stream":"a","data":14}`) // still the old cursor
 	s.wantFrame(conn, `{"t":"subbed","stream":"a","seq":14,"epoch":"e","first":3,"resync":false}`,
-		`deliver {"t":"subbed","stream":"a","seq":14,"epoch":"e","first":3,"resync":false}`, "live")
+		`deliver {"t":"subbed","stream":"a","seq":14,"epoch":"e","first":3,"resync":false} to 10 e`, "live")
 	s.wantFrame(conn, `{"t":"events","from":11,"stream":"a","data":[11,12,13,14]}`, "deliver a 11=11 12=12 13=13 14=14")
 }
 

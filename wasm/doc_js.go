@@ -1,5 +1,5 @@
 // Command wasm is the hub: the program that a page's shim (web/longwire.js)
-// loads to hold the connection. It joins [github.com/longwire/longwire/reconnect],
+// loads to hold the connection. It joins [github.com/longwire/longwire/wasm/hub],
 // which decides, to the tabs, which own positions and unsettled messages, and to
 // the browser through [github.com/longwire/longwire/jsbridge].
 //
@@ -7,9 +7,19 @@
 // longwireReady that the shim puts into the global object before it starts it:
 //
 //	version                       the version of the build
-//	open(options, deliver) hub    a hub of its own; deliver(text) gets its frames
-//	hub.frame(text)               a frame from the tab
-//	hub.close()                   frees the hub; nothing is delivered any more
+//	open(options, deliver) hub    a hub; deliver(text) gets the frames for its own tab
+//	hub.frame(text)               a frame from that tab
+//	hub.tick()                    looks at the time; timers of a hidden page are late
+//	hub.others(n)                 how many other tabs there are, -1: not known
+//	hub.close()                   ends the connection, settles what is pending
+//	hub.handOver()                leaves the connection to the next hub, and says so
+//	hub.resign()                  the same without a word: another one is the hub
+//
+// After the last three nothing is delivered or posted any more, and the hub is
+// freed. The options of a hub with other tabs name the channel to them, hubId, tabId,
+// others as above, and holds, a function that returns whether the tab still holds the
+// lock, or a promise of that. Such a hub tells its own tab yield when it is none any
+// more, and is freed by resign.
 //
 // Frames in both directions are those of [github.com/longwire/longwire/wire], one
 // JSON object a call.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -10,20 +11,26 @@ import (
 
 	"github.com/longwire/longwire/jsbridge"
 	"github.com/longwire/longwire/reconnect"
+	"github.com/longwire/longwire/wasm/hub"
 	"github.com/longwire/longwire/wire"
 )
 
-// hub drives a machine for one tab of its own page. Everything that happens is
-// put into the mailbox and handled by one goroutine, run, in the order in which
-// it happened. A callback of the browser only ever posts: the runtime lets run
-// have its turn before it hands control back, so what a page does in pagehide
-// is done when the handler returns.
-type hub struct {
-	m       *reconnect.Machine
+// driver does what a hub decides, for the tab of its own page and, over a channel,
+// for others. Everything that happens is put into the mailbox and handled by one
+// goroutine, run, in the order in which it happened. A callback of the browser only
+// ever posts: the runtime lets run have its turn before it hands control back, so
+// what a page does in pagehide is done when the handler returns.
+type driver struct {
+	h       *hub.Hub
 	probe   string
 	deliver safejs.Value
-	release func() // of the functions that the tab holds
-	undo    func() // of the listeners
+	holds   safejs.Value      // whether the lock is held, undefined: it is
+	name    string            // of the channel
+	channel *jsbridge.Channel // nil: there are no other tabs
+	room    *jsbridge.Channel // nil: the channel serves for all
+	inRoom  int64             // what room it is
+	release func()            // of the functions that the tab holds
+	undo    func()            // of the listeners
 
 	mu     sync.Mutex
 	mail   []func()
@@ -33,56 +40,69 @@ type hub struct {
 	// The rest belongs to run.
 	sockets  map[uint64]*jsbridge.Socket
 	buffered map[uint64]int // bytes not sent, at the last look
+	unload   time.Time      // when the page was last about to go
 	endProbe context.CancelFunc
 }
 
-func newHub(o options, deliver safejs.Value) (*hub, error) {
-	m, err := reconnect.NewMachine(o.policy)
+func newDriver(o options, deliver safejs.Value) (*driver, error) {
+	h, err := hub.New(o.policy, o.hub)
 	if err != nil {
 		return nil, inPageTerms(err)
 	}
-	h := &hub{
-		m: m, probe: o.probe, deliver: deliver,
+	d := &driver{
+		h: h, probe: o.probe, deliver: deliver, holds: o.holds,
 		wake:     make(chan struct{}, 1),
 		sockets:  make(map[uint64]*jsbridge.Socket),
 		buffered: make(map[uint64]int),
 	}
-	h.undo, err = jsbridge.Listen(h.signal)
-	if err != nil {
-		h.undo = func() {} // a place without a page: there is nothing to hear
+	if o.hub.ID != "" {
+		d.name = o.channel
+		d.channel, err = jsbridge.OpenChannel(o.channel, func(text string) {
+			d.post(func() { d.do(d.h.FromChannel(time.Now(), []byte(text))) })
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	return h, nil
+	d.undo, err = jsbridge.Listen(d.signal)
+	if err != nil {
+		d.undo = func() {} // a place without a page: there is nothing to hear
+	}
+	if _, visible := jsbridge.Current(); !visible {
+		d.tell(reconnect.Signal{Kind: reconnect.Hidden})
+	}
+	return d, nil
 }
 
 // post queues fn for run. It never waits.
-func (h *hub) post(fn func()) {
-	h.mu.Lock()
-	h.mail = append(h.mail, fn)
-	h.mu.Unlock()
+func (d *driver) post(fn func()) {
+	d.mu.Lock()
+	d.mail = append(d.mail, fn)
+	d.mu.Unlock()
 	select {
-	case h.wake <- struct{}{}:
+	case d.wake <- struct{}{}:
 	default:
 	}
 }
 
-// tell posts an event for the machine.
-func (h *hub) tell(ev reconnect.Event) { h.post(func() { h.handle(ev) }) }
+// tell posts an event for the hub.
+func (d *driver) tell(ev reconnect.Event) { d.post(func() { d.handle(ev) }) }
 
-func (h *hub) take() (mail []func(), closed bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	mail, h.mail = h.mail, nil
-	return mail, h.closed && len(mail) == 0
+func (d *driver) take() (mail []func(), closed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	mail, d.mail = d.mail, nil
+	return mail, d.closed && len(mail) == 0
 }
 
 // run is the hub's goroutine.
-func (h *hub) run() {
+func (d *driver) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var rings time.Time // when the timer goes off; zero: nobody waits for it
 	for {
 		// What has arrived speaks before the clock does.
-		mail, closed := h.take()
+		mail, closed := d.take()
 		if closed {
 			return
 		}
@@ -95,162 +115,225 @@ func (h *hub) run() {
 		// A timer that goes off too early does no harm, while to put one off with
 		// each message costs two calls into JavaScript.
 		now := time.Now()
-		if wait, ok := h.m.Next(now); ok && (rings.IsZero() || now.Add(wait).Before(rings)) {
+		if wait, ok := d.h.Next(now); ok && (rings.IsZero() || now.Add(wait).Before(rings)) {
 			rings = now.Add(wait)
 			timer.Reset(wait)
 		}
 		select {
-		case <-h.wake:
+		case <-d.wake:
 		case <-timer.C:
 			rings = time.Time{}
-			h.watchUplink()
-			h.tell(reconnect.Tick{})
+			d.tick()
 		}
 	}
 }
 
-// watchUplink tells the machine when the browser has got rid of bytes since the
+// tick looks at the time, and whether the browser has got rid of bytes since the
 // last look: a slow uplink is not a dead one.
-func (h *hub) watchUplink() {
-	for conn, s := range h.sockets {
+func (d *driver) tick() {
+	for conn, s := range d.sockets {
 		left := s.Buffered()
-		if left < h.buffered[conn] {
-			h.tell(reconnect.Wrote{Conn: conn})
+		if left < d.buffered[conn] {
+			d.tell(reconnect.Wrote{Conn: conn})
 		}
-		h.buffered[conn] = left
+		d.buffered[conn] = left
 	}
+	d.tell(reconnect.Tick{})
 }
 
-// close frees the hub. The connection is left, the mailbox worked off.
-func (h *hub) close() {
-	h.tell(reconnect.Stop{})
-	h.post(func() {
-		if h.endProbe != nil {
-			h.endProbe()
+// leave gives the connection up in the way of fn, and frees everything. The mailbox
+// is worked off.
+func (d *driver) leave(fn func(now time.Time) []hub.Action) {
+	d.post(func() {
+		d.do(fn(time.Now()))
+		if d.endProbe != nil {
+			d.endProbe()
 		}
-		h.undo()
-		h.release()
-		h.mu.Lock()
-		h.closed = true
-		h.mu.Unlock()
+		d.undo()
+		if d.channel != nil {
+			d.channel.Close()
+		}
+		if d.room != nil {
+			d.room.Close()
+		}
+		d.release()
+		d.mu.Lock()
+		d.closed = true
+		d.mu.Unlock()
 	})
+}
+
+// close ends for good: what is pending is settled.
+func (d *driver) close() {
+	d.leave(func(now time.Time) []hub.Action { return d.h.Event(now, reconnect.Stop{}) })
 }
 
 // signal hands a signal of the browser on. A page that goes to sleep gives its
 // socket up at once: browsers kill it, but tell nobody before the page wakes.
-func (h *hub) signal(s jsbridge.Signal, persisted bool) {
+func (d *driver) signal(s jsbridge.Signal, persisted bool) {
 	switch s {
 	case jsbridge.Online:
-		h.tell(reconnect.Signal{Kind: reconnect.Online})
+		d.tell(reconnect.Signal{Kind: reconnect.Online})
 	case jsbridge.Offline:
-		h.tell(reconnect.Signal{Kind: reconnect.Offline})
+		d.tell(reconnect.Signal{Kind: reconnect.Offline})
 	case jsbridge.Visible:
-		h.tell(reconnect.Signal{Kind: reconnect.Visible})
+		d.tell(reconnect.Signal{Kind: reconnect.Visible})
 	case jsbridge.Hidden:
-		h.tell(reconnect.Signal{Kind: reconnect.Hidden})
+		d.tell(reconnect.Signal{Kind: reconnect.Hidden})
 	case jsbridge.PageHide, jsbridge.Freeze:
-		h.tell(reconnect.Sleep{})
+		d.tell(reconnect.Sleep{})
 	case jsbridge.Resume:
-		h.tell(reconnect.Wake{})
+		d.tell(reconnect.Wake{})
+	case jsbridge.BeforeUnload:
+		d.post(func() { d.unload = time.Now() })
 	case jsbridge.PageShow:
 		if persisted {
-			h.tell(reconnect.Wake{})
+			d.tell(reconnect.Wake{})
 		}
 	}
 }
 
-// send gives the tab a frame. It may call fromTab before it returns.
-func (h *hub) send(text string) {
-	if _, err := h.deliver.Invoke(text); err != nil {
-		println("longwire: the tab failed: " + err.Error())
-	}
-}
-
-func (h *hub) sendFrame(f wire.Frame) { h.send(string(f.Append(nil))) }
-
-func (h *hub) handle(ev reconnect.Event) {
+func (d *driver) handle(ev reconnect.Event) {
 	if closed, ok := ev.(reconnect.Closed); ok {
-		h.forget(closed.Conn)
+		d.forget(closed.Conn)
+		if left := unloadGrace - time.Since(d.unload); left > 0 {
+			d.unload = time.Time{}
+			time.AfterFunc(left, func() { d.tell(ev) })
+			return
+		}
 	}
-	for _, a := range h.m.Handle(time.Now(), ev) {
-		h.act(a)
+	d.do(d.h.Event(time.Now(), ev))
+}
+
+// unloadGrace is how long nobody is told of a socket's end after the page was about
+// to go. Firefox closes sockets before the page has gone: the next hub is to take
+// over from one that was live, and this one not to dial for nothing.
+const unloadGrace = 3 * time.Second
+
+func (d *driver) forget(conn uint64) {
+	delete(d.sockets, conn)
+	delete(d.buffered, conn)
+}
+
+// do does what the hub wants. The tab, and through it frame, may be called before
+// it returns.
+func (d *driver) do(actions []hub.Action) {
+	for _, a := range actions {
+		switch a.Kind {
+		case hub.Tell:
+			if _, err := d.deliver.Invoke(string(a.Text)); err != nil {
+				println("longwire: the tab failed: " + err.Error())
+			}
+		case hub.Post:
+			if err := d.channelOf(a.Room).Post(string(a.Text)); err != nil {
+				println("longwire: " + err.Error())
+			}
+		case hub.Ask:
+			d.ask()
+		case hub.Do:
+			d.act(a.Do)
+		}
 	}
 }
 
-func (h *hub) forget(conn uint64) {
-	delete(h.sockets, conn)
-	delete(h.buffered, conn)
+// channelOf returns the channel of a room. One room is posted in at a time; nothing is
+// heard in it.
+func (d *driver) channelOf(room int64) *jsbridge.Channel {
+	if room == 0 {
+		return d.channel
+	}
+	if room != d.inRoom {
+		if d.room != nil {
+			d.room.Close()
+		}
+		var err error
+		d.inRoom = room
+		d.room, err = jsbridge.OpenChannel(d.name+"/"+strconv.FormatInt(room, 10), func(string) {})
+		if err != nil {
+			println("longwire: " + err.Error())
+		}
+	}
+	if d.room == nil {
+		return d.channel // where only who is left behind listens: they ask for what they miss
+	}
+	return d.room
 }
 
-func (h *hub) act(a reconnect.Action) {
+func (d *driver) act(a reconnect.Action) {
 	switch a := a.(type) {
-	case reconnect.FetchURL:
-		h.sendFrame(wire.Need{N: a.Attempt, What: "url"})
 	case reconnect.Dial:
-		h.dial(a)
+		d.dial(a)
 	case reconnect.Write:
-		if s := h.sockets[a.Conn]; s != nil {
+		if s := d.sockets[a.Conn]; s != nil {
 			// One that fails is closing: its close event says the rest, and what
 			// was to be written waits in the machine.
 			s.Send(a.Data) //nolint:errcheck // see above
 		}
 	case reconnect.Abandon:
-		if s := h.sockets[a.Conn]; s != nil {
-			h.forget(a.Conn)
+		if s := d.sockets[a.Conn]; s != nil {
+			d.forget(a.Conn)
 			s.Abandon(a.Code, a.Reason)
 		}
 	case reconnect.Probe:
-		h.startProbe(a.N)
-	case reconnect.Deliver:
-		if a.Text != nil {
-			h.send(string(a.Text))
-		} else {
-			h.sendFrame(a.Frame)
-		}
-	case reconnect.Settle:
-		h.settle(a)
-	case reconnect.Report:
-		h.report(a.Status, false)
-	case reconnect.Problem:
-		h.sendFrame(wire.Problem{Text: a.Text})
+		d.startProbe(a.N)
 	}
 }
 
-func (h *hub) dial(a reconnect.Dial) {
+// ask asks the tab whether it still holds the lock. One that cannot tell is believed
+// to.
+func (d *driver) ask() {
+	go func() {
+		yes := true
+		if d.holds.Type() == safejs.TypeFunction {
+			if v, err := d.askTab(); err == nil {
+				yes = v
+			}
+		}
+		d.post(func() { d.do(d.h.Holds(time.Now(), yes)) })
+	}()
+}
+
+func (d *driver) askTab() (bool, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), hub.AskLimit, errors.New("no answer"))
+	defer cancel()
+	v, err := d.holds.Invoke()
+	if err != nil {
+		return false, err
+	}
+	if v, err = jsbridge.Await(ctx, v); err != nil {
+		return false, err
+	}
+	return v.Bool()
+}
+
+func (d *driver) dial(a reconnect.Dial) {
 	s, err := jsbridge.Dial(a.URL, jsbridge.SocketHandler{
-		MaxMessage: h.m.Policy().MaxMessage,
-		Open: func() {
-			h.post(func() {
-				// The tab says where it stands; its answer is posted before it
-				// returns, and so is handled before Opened.
-				h.report(h.m.Status(), true)
-				h.tell(reconnect.Opened{Conn: a.Conn})
-			})
-		},
+		MaxMessage: d.h.Policy().MaxMessage,
+		Open:       func() { d.tell(reconnect.Opened{Conn: a.Conn}) },
 		Message: func(data []byte, binary bool) {
-			h.tell(reconnect.Received{Conn: a.Conn, Data: data, Binary: binary})
+			d.tell(reconnect.Received{Conn: a.Conn, Data: data, Binary: binary})
 		},
 		Close: func(info jsbridge.CloseInfo) {
-			h.tell(reconnect.Closed{Conn: a.Conn, Code: info.Code, Reason: info.Reason})
+			d.tell(reconnect.Closed{Conn: a.Conn, Code: info.Code, Reason: info.Reason})
 		},
 	})
 	if err != nil {
-		h.tell(reconnect.Closed{Conn: a.Conn, Code: wire.CloseAbnormal, Reason: err.Error()})
+		d.tell(reconnect.Closed{Conn: a.Conn, Code: wire.CloseAbnormal, Reason: err.Error()})
 		return
 	}
-	h.sockets[a.Conn] = s
+	d.sockets[a.Conn] = s
 }
 
-func (h *hub) startProbe(n uint64) {
-	if h.endProbe != nil {
-		h.endProbe()
+func (d *driver) startProbe(n uint64) {
+	if d.endProbe != nil {
+		d.endProbe()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), h.m.Policy().ProbeTimeout)
-	h.endProbe = cancel
+	ctx, cancel := context.WithTimeout(context.Background(), d.h.Policy().ProbeTimeout)
+	d.endProbe = cancel
 	go func() {
 		defer cancel()
 		done := reconnect.ProbeDone{N: n}
-		r, err := jsbridge.Probe(ctx, h.probe)
+		r, err := jsbridge.Probe(ctx, d.probe)
 		if err != nil {
 			done.Err = err.Error()
 		} else {
@@ -258,7 +341,7 @@ func (h *hub) startProbe(n uint64) {
 			done.Marker = r.Header("Longwire-Probe") == strconv.Itoa(wire.Version)
 			done.RetryAfter = retryAfter(r.Header("Retry-After"))
 		}
-		h.tell(done)
+		d.tell(done)
 	}()
 }
 
@@ -282,71 +365,4 @@ func retryAfter(text string) time.Duration {
 		return 0
 	}
 	return max(time.Until(time.UnixMilli(int64(ms))), 0)
-}
-
-// settle tells the tab what became of a message.
-func (h *hub) settle(a reconnect.Settle) {
-	if a.Outcome == reconnect.Accepted {
-		h.sendFrame(wire.Ack{ID: a.ID, Result: a.Result})
-		return
-	}
-	f := wire.Nack{ID: a.ID, Code: a.Code, Reason: a.Reason}
-	if a.Outcome != reconnect.Refused {
-		f.Outcome = a.Outcome.String()
-	}
-	h.sendFrame(f)
-}
-
-// report tells the tab where the connection stands; with resume the tab is to
-// answer with its positions.
-func (h *hub) report(s reconnect.Status, resume bool) {
-	f := wire.HubState{
-		State: s.State.String(), Cause: s.Cause, Reason: s.Reason, Hint: s.Hint, Resume: resume,
-		Attempt: int64(s.Attempt), Since: epochMs(s.Since), NextRetry: epochMs(s.NextRetry), NotBefore: epochMs(s.Floor),
-		Session: s.Session, User: s.User, Interrupted: s.Interrupted, Totals: totals(h.m.Totals()),
-	}
-	if s.LastClose != nil {
-		f.HasClose, f.Code, f.Closed = true, int64(s.LastClose.Code), s.LastClose.Reason
-	}
-	h.sendFrame(f)
-}
-
-// totals writes the totals as a JSON object.
-func totals(t reconnect.Totals) wire.Raw {
-	b := []byte{'{'}
-	for _, f := range []struct {
-		name  string
-		value uint64
-	}{
-		{"attempts", t.Attempts},
-		{"sessions", t.Sessions},
-		{"bridges", t.Bridges},
-		{"probes", t.Probes},
-		{"unwanted", t.Unwanted},
-		{"bad", t.Bad},
-		{"sent", t.Sent},
-		{"bytesIn", t.BytesIn},
-		{"bytesOut", t.BytesOut},
-	} {
-		b = append(b, '"')
-		b = append(b, f.name...)
-		b = append(b, '"', ':')
-		b = strconv.AppendUint(b, f.value, 10)
-		b = append(b, ',')
-	}
-	b = append(b, `"recovery":[`...)
-	for i, n := range t.Recovery.Counts {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendUint(b, n, 10)
-	}
-	return append(b, ']', '}')
-}
-
-func epochMs(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }

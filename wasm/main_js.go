@@ -40,7 +40,7 @@ func result(v any, err error) any {
 	return v
 }
 
-// open starts a hub for one tab.
+// open starts a hub.
 func open(args []safejs.Value) (any, error) {
 	if len(args) != 2 || args[0].Type() != safejs.TypeObject || args[1].Type() != safejs.TypeFunction {
 		return nil, errors.New("open takes an object of options and a function")
@@ -49,42 +49,17 @@ func open(args []safejs.Value) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := newHub(o, args[1])
+	d, err := newDriver(o, args[1])
 	if err != nil {
 		return nil, err
 	}
-	var funcs []*jsbridge.Func
-	method := func(name string, fn func(args []safejs.Value)) safejs.Value {
-		f, makeErr := jsbridge.NewFunc("hub."+name, func(_ safejs.Value, args []safejs.Value) any {
-			fn(args)
-			return nil
-		})
-		if makeErr != nil {
-			err = makeErr
-			return safejs.Undefined()
-		}
-		funcs = append(funcs, f)
-		return f.Value()
-	}
-	exports := map[string]any{
-		"frame": method("frame", func(args []safejs.Value) {
-			if len(args) == 1 && args[0].Type() == safejs.TypeString {
-				text, _ := args[0].String()
-				h.fromTab(text)
-			}
-		}),
-		"close": method("close", func([]safejs.Value) { h.close() }),
-	}
-	h.release = func() {
-		for _, f := range funcs {
-			f.Release()
-		}
-	}
+	exports, err := d.exports()
 	if err != nil {
-		h.release()
+		d.close()
+		go d.run() // to its end
 		return nil, err
 	}
-	go h.run()
+	go d.run()
 	return exports, nil
 }
 

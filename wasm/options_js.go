@@ -10,12 +10,17 @@ import (
 
 	"github.com/longwire/longwire/jsbridge"
 	"github.com/longwire/longwire/reconnect"
+	"github.com/longwire/longwire/wasm/hub"
+	"github.com/longwire/longwire/wire"
 )
 
 // options are what the shim passes on from connect.
 type options struct {
-	probe  string
-	policy reconnect.Policy
+	probe   string
+	policy  reconnect.Policy
+	hub     hub.Options
+	channel string       // name of the one to the other tabs
+	holds   safejs.Value // tells whether the lock is held
 }
 
 // numbers are the options that are numbers, with the fields they set: durations in
@@ -54,7 +59,7 @@ func inPageTerms(err error) error {
 }
 
 func readOptions(v safejs.Value) (options, error) {
-	o := options{policy: reconnect.Policy{Rand: random}}
+	o := options{policy: reconnect.Policy{Rand: random}, holds: safejs.Undefined()}
 	p := &o.policy
 	var errs []error
 	for _, option := range numbers {
@@ -94,8 +99,48 @@ func readOptions(v safejs.Value) (options, error) {
 		errs = append(errs, err)
 	}
 	p.Probe = o.probe != ""
-	p.Relay = true
+	if err := o.share(v); err != nil {
+		errs = append(errs, err)
+	}
 	return o, errors.Join(errs...)
+}
+
+// A hub with several tabs keeps what each may have in flight; the limits of the page
+// are kept in the tabs.
+const (
+	sharedPending = 1 << 15
+	sharedBytes   = 64 << 20
+)
+
+// share reads what only a hub with other tabs has: channel, hubId, tabId, others,
+// holds.
+func (o *options) share(v safejs.Value) error {
+	var err error
+	if o.channel, err = text(v, "channel"); err != nil || o.channel == "" {
+		return err
+	}
+	if o.hub.ID, err = text(v, "hubId"); err != nil {
+		return err
+	}
+	if o.hub.Tab, err = text(v, "tabId"); err != nil {
+		return err
+	}
+	if !wire.ValidID(o.hub.ID) || !wire.ValidID(o.hub.Tab) || o.hub.ID == o.hub.Tab {
+		return errors.New("options hubId and tabId: must be two strings of 1 to 64 bytes")
+	}
+	others, err := jsbridge.Get(v, "others")
+	if err != nil {
+		return err
+	}
+	o.hub.Others = -1
+	if others.Type() == safejs.TypeNumber {
+		if o.hub.Others, err = others.Int(); err != nil {
+			return err
+		}
+	}
+	o.policy.MaxPending, o.policy.MaxPendingBytes, o.policy.Overflow = sharedPending, sharedBytes, reconnect.RefuseNew
+	o.holds, err = jsbridge.Get(v, "holds")
+	return err
 }
 
 // choice returns what the word in option name stands for, the zero value when it

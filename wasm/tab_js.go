@@ -3,66 +3,55 @@ package main
 import (
 	"time"
 
-	"github.com/longwire/longwire/reconnect"
-	"github.com/longwire/longwire/wire"
+	"github.com/hack-pad/safejs"
+
+	"github.com/longwire/longwire/jsbridge"
 )
 
-// fromTab takes a frame of the tab. It only posts, and keeps the order.
-func (h *hub) fromTab(text string) {
-	f, err := wire.DecodeBus([]byte(text))
-	if err != nil {
-		h.post(func() { h.sendFrame(wire.Problem{Text: "bad frame from the tab: " + err.Error()}) })
-		return
+// exports returns what the tab holds of the hub, and sets release. The methods only
+// post, and keep the order.
+func (d *driver) exports() (map[string]any, error) {
+	var funcs []*jsbridge.Func
+	d.release = func() {
+		for _, f := range funcs {
+			f.Release()
+		}
 	}
-	if ev := eventOf(f); ev != nil {
-		h.tell(ev)
-		return
+	exports := make(map[string]any)
+	for name, fn := range map[string]func(args []safejs.Value){
+		"frame":    d.frame,
+		"close":    func([]safejs.Value) { d.close() },
+		"handOver": func([]safejs.Value) { d.leave(d.h.HandOver) },
+		"resign":   func([]safejs.Value) { d.leave(d.h.Resign) },
+		"tick":     func([]safejs.Value) { d.post(d.tick) },
+		"others":   d.others,
+	} {
+		f, err := jsbridge.NewFunc("hub."+name, func(_ safejs.Value, args []safejs.Value) any {
+			fn(args)
+			return nil
+		})
+		if err != nil {
+			d.release()
+			return nil, err
+		}
+		funcs = append(funcs, f)
+		exports[name] = f.Value()
 	}
-	h.post(func() { h.sendFrame(wire.Problem{Text: f.Type() + " is no frame of tabs"}) })
+	return exports, nil
 }
 
-// eventOf says what a frame of a tab means to the machine, nil for nothing.
-func eventOf(f wire.Frame) reconnect.Event {
-	switch f := f.(type) {
-	case wire.Resume:
-		// The positions are the tab's. The session, the user and the fencing
-		// number of the connection are the machine's.
-		streams := make(map[string]wire.Want, len(f.Subs)+1)
-		for name, want := range f.Subs {
-			streams[name] = want
-		}
-		streams[""] = f.Own // always followed, on the wire too
-		return reconnect.Positions{Streams: streams}
-	case wire.Sub:
-		return reconnect.Subscribe{Stream: f.Stream, From: f.Want}
-	case wire.Unsub:
-		return reconnect.Unsubscribe{Stream: f.Stream}
-	case wire.Msg:
-		return reconnect.Send{ID: f.ID, Body: f.Body, Expiry: time.Duration(f.Expiry) * time.Millisecond}
-	case wire.Cancel:
-		return reconnect.Cancel{ID: f.ID}
-	case wire.Have:
-		if f.Error != "" || f.URL == "" {
-			return reconnect.URLFailed{Attempt: f.N, Err: f.Error}
-		}
-		return reconnect.URLReady{Attempt: f.N, URL: f.URL}
-	case wire.Kick:
-		switch f.Why {
-		case "online":
-			return reconnect.Signal{Kind: reconnect.Online}
-		case "offline":
-			return reconnect.Signal{Kind: reconnect.Offline}
-		case "visible":
-			return reconnect.Signal{Kind: reconnect.Visible}
-		case "now":
-			return reconnect.DialNow{}
-		}
-	case wire.Start:
-		return reconnect.Start{}
-	case wire.Stop:
-		return reconnect.Stop{}
-	case wire.Reauthorize:
-		return reconnect.Reauthorize{}
+// frame takes a frame of the tab.
+func (d *driver) frame(args []safejs.Value) {
+	if len(args) == 1 && args[0].Type() == safejs.TypeString {
+		text, _ := args[0].String()
+		d.post(func() { d.do(d.h.FromOwn(time.Now(), []byte(text))) })
 	}
-	return nil
+}
+
+// others takes how many other tabs there are, negative for not known.
+func (d *driver) others(args []safejs.Value) {
+	if len(args) == 1 && args[0].Type() == safejs.TypeNumber {
+		n, _ := args[0].Int()
+		d.post(func() { d.do(d.h.Expect(time.Now(), n)) })
+	}
 }

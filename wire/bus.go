@@ -1,61 +1,91 @@
 package wire
 
-// Frames that go between a hub and the tabs of its page only, beside those of
-// the wire. A server neither sends nor knows them: Decode reads them as Unknown.
-type (
-	// HubState announces a hub and says where its connection stands.
-	HubState struct {
-		State  string
-		Cause  string // why it has ended
-		Reason string
-		Hint   string
-		// Resume asks the tab for a resume frame: a connection is being made.
-		Resume    bool
-		Attempt   int64
-		Since     int64 // ms since 1970, as all times here
-		NextRetry int64 // 0: none planned
-		NotBefore int64 // what the server asked to wait for, 0: nothing
-		Session   string
-		User      string
-		// Interrupted: without a session for longer than a page should keep calm.
-		Interrupted bool
-		// Totals is an object of numbers, what the client has done so far.
-		Totals   Raw
-		HasClose bool // Code and Closed are set: how the last connection ended
-		Code     int64
-		Closed   string
+import "unicode/utf8"
+
+// Envelope is what goes over the channel between tabs: one frame, and who says it.
+// Gen and Hub rank the hubs: a tab heeds the highest (Gen, Hub) it has heard, ids
+// compared byte by byte, and drops the rest.
+type Envelope struct {
+	Gen uint64 // of a hub: its own; of a tab: the highest it heeds, 0 for none
+	Hub string // id of the hub that says it, "" when a tab does
+	Tab string // id of the tab that says it, "" when a hub does
+	To  string // id of the one tab, or of the hub, it is for; "" for all
+	// Frame is the frame's text. DecodeEnvelope knows of it that it is an object.
+	Frame Raw
+}
+
+// AppendHead appends the envelope up to its frame: what Append writes is the head,
+// the frame, and "}".
+func (e Envelope) AppendHead(dst []byte) []byte {
+	o := object(append(dst, '{'))
+	o.uint("g", e.Gen)
+	o.optText("h", e.Hub)
+	o.optText("i", e.Tab)
+	o.optText("to", e.To)
+	o.name("f")
+	return o
+}
+
+// Append appends the envelope as one JSON object to dst and returns the extended
+// buffer.
+func (e Envelope) Append(dst []byte) []byte {
+	return append(append(e.AppendHead(dst), e.Frame...), '}')
+}
+
+// Outranks reports whether e's hub is above the hub with that number and id.
+func (e Envelope) Outranks(gen uint64, hub string) bool {
+	return e.Hub != "" && (e.Gen > gen || e.Gen == gen && e.Hub > hub)
+}
+
+// DecodeEnvelope reads what was posted to a channel, or says in an *[Error] what is
+// wrong with it. The frame aliases text; DecodeFromTab and DecodeFromHub read it.
+func DecodeEnvelope(text []byte) (Envelope, error) {
+	if !utf8.Valid(text) {
+		return Envelope{}, &Error{Problem: "message is not valid UTF-8"}
 	}
-
-	// Need asks a tab for something: What is "url".
-	Need struct {
-		N    uint64
-		What string
+	p := parsed{t: "envelope"}
+	i := space(text, 0)
+	if i >= len(text) || text[i] != '{' {
+		return Envelope{}, &Error{Frame: p.t, Value: shown(text), Problem: "is not a JSON object"}
 	}
-	// Have answers Need: with a URL, or with why there is none.
-	Have struct {
-		N     uint64
-		URL   string
-		Error string
+	end := eachMember(text, i, func(key []byte, start int) int {
+		end := scanValue(text, start)
+		switch string(key) {
+		case "g", "h", "i", "to", "f":
+			if end >= 0 {
+				p.set(field{key: key, value: text[start:end:end]})
+			}
+		}
+		return end
+	})
+	if end < 0 || space(text, end) != len(text) {
+		return Envelope{}, &Error{Frame: p.t, Value: shown(text), Problem: "is not valid JSON"}
 	}
+	e := Envelope{Gen: uint64(p.int("g")), Hub: p.text("h", MaxID), Tab: p.text("i", MaxID), To: p.text("to", MaxID), Frame: p.raw("f")}
+	switch {
+	case p.err != nil:
+	case e.Hub == "" && e.Tab == "":
+		p.fail("h", nil, "missing, and so is i")
+	case e.Hub != "" && e.Tab != "":
+		p.fail("i", p.raw("i"), "beside h")
+	case e.Hub != "" && e.Gen == 0:
+		p.fail("g", p.raw("g"), "must be above 0 beside h")
+	case e.Frame == nil:
+		p.fail("f", nil, "missing")
+	case e.Frame[0] != '{':
+		p.fail("f", e.Frame, "must be an object")
+	}
+	if p.err != nil {
+		return Envelope{}, p.err
+	}
+	return e, nil
+}
 
-	// Kick tells a hub what a tab noticed: Why is "online", "offline",
-	// "visible", or "now" for the wish of the application.
-	Kick struct{ Why string }
-	// Start begins afresh after an end.
-	Start struct{}
-	// Stop ends for good.
-	Stop struct{}
-	// Reauthorize says that there is a new login.
-	Reauthorize struct{}
-	// Cancel withdraws a message.
-	Cancel struct{ ID string }
-
-	// Problem tells the application of something that was coped with.
-	Problem struct{ Text string }
-)
-
+// Frames that go between hub and tabs only, beside those of the wire. A server
+// neither sends nor knows them: Decode reads them as Unknown.
 const (
 	tHub         = "hub"
+	tHere        = "here"
 	tNeed        = "need"
 	tHave        = "have"
 	tKick        = "kick"
@@ -64,15 +94,20 @@ const (
 	tReauthorize = "reauthorize"
 	tCancel      = "cancel"
 	tProblem     = "problem"
+	tTake        = "take"
+	tYield       = "yield"
+	tBye         = "bye"
 )
 
-// maxURL bounds a URL on the bus: longer ones no server takes.
-const maxURL = 32 << 10
+// Bye says that a tab, or a hub, goes: a hint, which may never arrive.
+type Bye struct{}
 
-// DecodeBus reads one frame of the bus: one of those above that a tab sends, or
-// a frame of the wire. It is otherwise like Decode.
-func DecodeBus(text []byte) (Frame, error) {
-	frames, err := decode(text, (*envelope).busFrame)
+func (Bye) Type() string             { return tBye }
+func (Bye) Append(dst []byte) []byte { return open(dst, tBye).close() }
+
+// decodeOne reads a text that holds one frame.
+func decodeOne(text []byte, build func(*parsed, []byte) Frame) (Frame, error) {
+	frames, err := decode(text, build)
 	if err != nil {
 		return nil, err
 	}
@@ -80,101 +115,4 @@ func DecodeBus(text []byte) (Frame, error) {
 		return nil, &Error{Value: shown(text), Problem: "one frame is wanted"}
 	}
 	return frames[0], nil
-}
-
-func (e *envelope) busFrame(text []byte) Frame {
-	switch e.t {
-	case tHave:
-		return Have{N: e.need("n"), URL: e.text("url", maxURL), Error: e.text("error", maxNackReason)}
-	case tKick:
-		return Kick{Why: e.text("why", MaxID)}
-	case tStart:
-		return Start{}
-	case tStop:
-		return Stop{}
-	case tReauthorize:
-		return Reauthorize{}
-	case tCancel:
-		return Cancel{ID: e.id()}
-	}
-	return e.frame(text)
-}
-
-func (HubState) Type() string { return tHub }
-
-func (f HubState) Append(dst []byte) []byte {
-	o := open(dst, tHub)
-	o.text("state", f.State)
-	o.optText("cause", f.Cause)
-	o.optText("reason", f.Reason)
-	o.optText("hint", f.Hint)
-	if f.Resume {
-		o.bool("resume", true)
-	}
-	o.optInt("attempt", f.Attempt)
-	o.optInt("since", f.Since)
-	o.optInt("nextRetry", f.NextRetry)
-	o.optInt("notBefore", f.NotBefore)
-	o.optText("session", f.Session)
-	o.optText("user", f.User)
-	if f.Interrupted {
-		o.bool("interrupted", true)
-	}
-	if f.Totals != nil {
-		o.raw("totals", f.Totals)
-	}
-	if f.HasClose {
-		o.optInt("code", f.Code)
-		o.text("closed", f.Closed)
-	}
-	return o.close()
-}
-
-func (Need) Type() string { return tNeed }
-
-func (f Need) Append(dst []byte) []byte {
-	o := open(dst, tNeed)
-	o.uint("n", f.N)
-	o.text("what", f.What)
-	return o.close()
-}
-
-func (Have) Type() string { return tHave }
-
-func (f Have) Append(dst []byte) []byte {
-	o := open(dst, tHave)
-	o.uint("n", f.N)
-	o.optText("url", f.URL)
-	o.optText("error", f.Error)
-	return o.close()
-}
-
-func (Kick) Type() string { return tKick }
-
-func (f Kick) Append(dst []byte) []byte {
-	o := open(dst, tKick)
-	o.text("why", f.Why)
-	return o.close()
-}
-
-func (Start) Type() string                   { return tStart }
-func (Start) Append(dst []byte) []byte       { return open(dst, tStart).close() }
-func (Stop) Type() string                    { return tStop }
-func (Stop) Append(dst []byte) []byte        { return open(dst, tStop).close() }
-func (Reauthorize) Type() string             { return tReauthorize }
-func (Reauthorize) Append(dst []byte) []byte { return open(dst, tReauthorize).close() }
-func (Cancel) Type() string                  { return tCancel }
-
-func (f Cancel) Append(dst []byte) []byte {
-	o := open(dst, tCancel)
-	o.text("id", f.ID)
-	return o.close()
-}
-
-func (Problem) Type() string { return tProblem }
-
-func (f Problem) Append(dst []byte) []byte {
-	o := open(dst, tProblem)
-	o.text("text", f.Text)
-	return o.close()
 }

@@ -1,72 +1,142 @@
 package wire_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/longwire/longwire/wire"
 )
 
-// fromTabs holds the bus frames that a tab sends, and their only encoding.
-var fromTabs = []struct {
-	frame wire.Frame
-	text  string
-}{
-	{wire.Have{N: 3, URL: "wss://x/ws?t=1"}, `{"t":"have","n":3,"url":"wss://x/ws?t=1"}`},
-	{wire.Have{N: 3, Error: "no login"}, `{"t":"have","n":3,"error":"no login"}`},
-	{wire.Kick{Why: "now"}, `{"t":"kick","why":"now"}`},
-	{wire.Start{}, `{"t":"start"}`},
-	{wire.Stop{}, `{"t":"stop"}`},
-	{wire.Reauthorize{}, `{"t":"reauthorize"}`},
-	{wire.Cancel{ID: "m1"}, `{"t":"cancel","id":"m1"}`},
-	{wire.Msg{ID: "m1", Body: raw(`{"a":1}`)}, `{"t":"msg","id":"m1","body":{"a":1}}`},
+// busText is one entry of testdata/bus.json, which the tests of the shim read too.
+type busText struct {
+	Name     string
+	From     string // "tab" or "hub"
+	Envelope bool   // the text is a whole envelope, else a frame
+	Text     string
+	Error    string // why it cannot be read; "": it reads back
 }
 
-func TestBusFramesOfTabsReadBack(t *testing.T) {
-	for _, g := range fromTabs {
-		if got := string(g.frame.Append(nil)); got != g.text {
-			t.Errorf("Append(%T)\n got %s\nwant %s", g.frame, got, g.text)
+func busTexts(tb testing.TB) []busText {
+	tb.Helper()
+	file, err := os.ReadFile("testdata/bus.json")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var texts []busText
+	d := json.NewDecoder(bytes.NewReader(file))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&texts); err != nil {
+		tb.Fatal(err)
+	}
+	return texts
+}
+
+// reread decodes a text of the bus and writes it again.
+func (b busText) reread() (string, error) {
+	if b.Envelope {
+		e, err := wire.DecodeEnvelope([]byte(b.Text))
+		if err != nil {
+			return "", err
 		}
-		if got, err := wire.DecodeBus([]byte(g.text)); err != nil || !reflect.DeepEqual(got, g.frame) {
-			t.Errorf("DecodeBus(%s)\n got %#v, %v\nwant %#v", g.text, got, err, g.frame)
+		return string(e.Append(nil)), nil
+	}
+	decode := wire.DecodeFromHub
+	if b.From == "tab" {
+		decode = wire.DecodeFromTab
+	}
+	f, err := decode([]byte(b.Text))
+	if err != nil {
+		return "", err
+	}
+	return string(f.Append(nil)), nil
+}
+
+func TestTextsOfTheBus(t *testing.T) {
+	names := make(map[string]bool)
+	for _, b := range busTexts(t) {
+		if names[b.Name] || b.From != "tab" && b.From != "hub" {
+			t.Errorf("%s: the name is used twice, or it is from nobody: %q", b.Name, b.From)
 		}
-		if _, ok := g.frame.(wire.Msg); ok {
-			continue
-		}
-		if got := decodeOne(t, g.text); !reflect.DeepEqual(got, wire.Unknown{T: g.frame.Type()}) {
-			t.Errorf("Decode(%s) = %#v: a bus frame means something on the wire", g.text, got)
+		names[b.Name] = true
+		got, err := b.reread()
+		switch {
+		case b.Error != "":
+			if err == nil || err.Error() != b.Error {
+				t.Errorf("%s: %s\n got %v\nwant %s", b.Name, b.Text, err, b.Error)
+			}
+		case err != nil || got != b.Text:
+			t.Errorf("%s: read and written again\n got %s, %v\nwant %s", b.Name, got, err, b.Text)
 		}
 	}
 }
 
-func TestBusFramesOfTheHub(t *testing.T) {
-	for want, f := range map[string]wire.Frame{
-		`{"t":"hub","state":"waiting","reason":"lost","hint":"h","attempt":2,"since":1,"nextRetry":5,"notBefore":4,"session":"s","user":"u","code":1006,"closed":""}`: wire.HubState{
-			State: "waiting", Reason: "lost", Hint: "h", Attempt: 2, Since: 1, NextRetry: 5, NotBefore: 4, Session: "s", User: "u", HasClose: true, Code: 1006,
-		},
-		`{"t":"hub","state":"connecting","resume":true}`:              wire.HubState{State: "connecting", Resume: true},
-		`{"t":"hub","state":"ended","cause":"closed"}`:                wire.HubState{State: "ended", Cause: "closed"},
-		`{"t":"need","n":1,"what":"url"}`:                             wire.Need{N: 1, What: "url"},
-		`{"t":"problem","text":"a \"hole\""}`:                         wire.Problem{Text: `a "hole"`},
-		`{"t":"nack","id":"m","code":"expired","outcome":"not-sent"}`: wire.Nack{ID: "m", Code: "expired", Outcome: "not-sent"},
+func TestFramesOfTheBusMeanNothingOnTheWire(t *testing.T) {
+	for _, f := range []wire.Frame{
+		wire.HubState{},
+		wire.Here{},
+		wire.Need{},
+		wire.Have{},
+		wire.Kick{},
+		wire.Start{},
+		wire.Stop{},
+		wire.Reauthorize{},
+		wire.Cancel{},
+		wire.Problem{},
+		wire.Take{},
+		wire.Yield{},
+		wire.Bye{},
 	} {
-		if got := string(f.Append(nil)); got != want {
-			t.Errorf("got %s\nwant %s", got, want)
+		if got := decodeOne(t, string(f.Append(nil))); !reflect.DeepEqual(got, wire.Unknown{T: f.Type()}) {
+			t.Errorf("Decode of %s = %#v", f.Type(), got)
 		}
 	}
 }
 
-func TestBadBusFramesAreErrors(t *testing.T) {
-	for text, want := range map[string]string{
-		``:                             `wire: frame is not a JSON object`,
-		`[]`:                           `wire: "[]": one frame is wanted`,
-		`[{"t":"start"},{"t":"stop"}]`: `wire: "[{\"t\":\"start\"},{\"t\":\"stop\"}]": one frame is wanted`,
-		`{"t":"have"}`:                 `wire: have: n: missing`,
-		`{"t":"have","n":1,"url":7}`:   `wire: have: url: "7": must be a string`,
-		`{"t":"cancel"}`:               `wire: cancel: id: must be a string of 1 to 64 bytes`,
+func TestTheHigherHubOutranks(t *testing.T) {
+	for _, c := range []struct {
+		e    wire.Envelope
+		want bool
+	}{
+		{wire.Envelope{Gen: 7, Hub: "b"}, false},
+		{wire.Envelope{Gen: 7, Hub: "a"}, false},
+		{wire.Envelope{Gen: 7, Hub: "ba"}, true},
+		{wire.Envelope{Gen: 8, Hub: "a"}, true},
+		{wire.Envelope{Gen: 6, Hub: "z"}, false},
+		{wire.Envelope{Gen: 9, Tab: "z"}, false}, // a tab has no rank
 	} {
-		if _, err := wire.DecodeBus([]byte(text)); err == nil || err.Error() != want {
-			t.Errorf("DecodeBus(%s)\n got %v\nwant %s", text, err, want)
+		if got := c.e.Outranks(7, "b"); got != c.want {
+			t.Errorf("%+v outranks (7, b): %t", c.e, got)
 		}
 	}
+}
+
+// FuzzBus checks on any input that what is accepted is valid JSON, and that what was
+// read reads the same after it was written again.
+func FuzzBus(f *testing.F) {
+	for _, b := range busTexts(f) {
+		f.Add([]byte(b.Text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, b := range []busText{{From: "tab"}, {From: "hub"}, {Envelope: true}} {
+			b.Text = string(text)
+			once, err := b.reread()
+			if err != nil {
+				if !strings.HasPrefix(err.Error(), "wire: ") {
+					t.Fatalf("%q: %v", text, err)
+				}
+				continue
+			}
+			if !json.Valid(text) || !json.Valid([]byte(once)) {
+				t.Fatalf("accepted what is not JSON: %q, or wrote what is not: %q", text, once)
+			}
+			b.Text = once
+			if twice, err := b.reread(); err != nil || twice != once {
+				t.Fatalf("%q was read as %q, then %q, %v", text, once, twice, err)
+			}
+		}
+	})
 }

@@ -11,10 +11,10 @@ import (
 // The frames alias msg. A message may hold unknown fields and unknown types; it
 // must be valid UTF-8, valid JSON and nest at most 512 deep. Decode does not
 // bound the length of msg: the transport does, before it is in memory.
-func Decode(msg []byte) ([]Frame, error) { return decode(msg, (*envelope).frame) }
+func Decode(msg []byte) ([]Frame, error) { return decode(msg, (*parsed).frame) }
 
 // decode is Decode for a choice of frames.
-func decode(msg []byte, build func(*envelope, []byte) Frame) ([]Frame, error) {
+func decode(msg []byte, build func(*parsed, []byte) Frame) ([]Frame, error) {
 	if !utf8.Valid(msg) {
 		return nil, &Error{Problem: "message is not valid UTF-8"}
 	}
@@ -49,8 +49,8 @@ type field struct {
 	value []byte
 }
 
-// envelope is a frame taken apart: type, and the fields that were present.
-type envelope struct {
+// parsed is a frame taken apart: type, and the fields that were present.
+type parsed struct {
 	t      string
 	fields []field
 	data   []Raw // the elements of the field data, where they were split on the way
@@ -60,8 +60,8 @@ type envelope struct {
 // fewFields is how many fields the frequent frames have at most.
 const fewFields = 6
 
-func decodeFrame(text []byte, build func(*envelope, []byte) Frame) (Frame, error) {
-	var e envelope
+func decodeFrame(text []byte, build func(*parsed, []byte) Frame) (Frame, error) {
+	var e parsed
 	if err := e.read(text); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func decodeFrame(text []byte, build func(*envelope, []byte) Frame) (Frame, error
 }
 
 // read takes the frame text apart.
-func (e *envelope) read(text []byte) error {
+func (e *parsed) read(text []byte) error {
 	i := space(text, 0)
 	if i >= len(text) || text[i] != '{' {
 		return &Error{Value: shown(text), Problem: "frame is not a JSON object"}
@@ -91,7 +91,7 @@ func (e *envelope) read(text []byte) error {
 // split notes the members of the object that text starts with and returns the
 // index behind it, or -1. Of a name that occurs twice the last value counts, as
 // for JSON.parse.
-func (e *envelope) split(text []byte) int {
+func (e *parsed) split(text []byte) int {
 	e.fields = make([]field, 0, fewFields)
 	return eachMember(text, 0, func(key []byte, start int) int {
 		var end int
@@ -116,7 +116,7 @@ func (e *envelope) split(text []byte) int {
 	})
 }
 
-func (e *envelope) set(f field) {
+func (e *parsed) set(f field) {
 	for i := range e.fields {
 		if bytes.Equal(e.fields[i].key, f.key) {
 			e.fields[i] = f
@@ -134,6 +134,11 @@ func isKnown(key []byte) bool {
 		"maxFrame", "window", "spread", "dedupe", "error", "retry", "state", "snapshot",
 		"reason", "result", "code", "next", "stale", "within", "ms", "url", "why",
 		"expiry":
+		return true
+	// Those of the bus.
+	case "own", "room", "age", "attempt", "notBefore", "live", "visible", "known", "ask", "g", "h", "cause", "hint", "resume",
+		"beat", "asleep", "since", "nextRetry", "interrupted", "tabs", "heard", "quiet", "totals", "closed",
+		"what", "text", "outcome":
 		return true
 	}
 	return false

@@ -80,6 +80,13 @@ func (o *object) answer(a Answer) {
 	o.bool("resync", a.Resync)
 }
 
+// optTrue appends a member that is left out when it is false.
+func (o *object) optTrue(name string, v bool) {
+	if v {
+		o.bool(name, true)
+	}
+}
+
 // nested appends a member that is an object of objects, in the order of its keys.
 func nested[V any](o *object, name string, m map[string]V, member func(*object, V)) {
 	if len(m) == 0 {
@@ -110,9 +117,7 @@ func (f Resume) Append(dst []byte) []byte {
 	o.optText("user", f.User)
 	o.want(f.Own)
 	nested(&o, "subs", f.Subs, (*object).want)
-	if f.Batch {
-		o.bool("batch", true)
-	}
+	o.optTrue("batch", f.Batch)
 	o.optInt("away", f.Away)
 	return o.close()
 }
@@ -141,6 +146,8 @@ func (f Msg) Append(dst []byte) []byte {
 	o.text("id", f.ID)
 	o.raw("body", f.Body)
 	o.optInt("expiry", f.Expiry)
+	o.optText("dedupe", f.Dedupe)
+	o.optInt("age", f.Age)
 	return o.close()
 }
 

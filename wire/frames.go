@@ -93,8 +93,13 @@ type (
 	Msg struct {
 		ID   string
 		Body Raw
-		// Expiry is for the bus only: ms to wait for an answer, 0: the default.
+		// The rest is for the bus only. Expiry is how many ms to wait for an answer,
+		// 0: the default.
 		Expiry int64
+		// Dedupe says of a message that another hub had before which memory of
+		// message ids the first one knew, and Age how many ms ago that was.
+		Dedupe string
+		Age    int64
 	}
 
 	// Ping asks for a Pong with the same N.

@@ -1,9 +1,9 @@
 package wire
 
-// The typed getters of an envelope. Each notes the first thing found wrong in
+// The typed getters of a parsed frame. Each notes the first thing found wrong in
 // e.err, with frame, field and value, and then returns a zero value.
 
-func (e *envelope) find(name string) (field, bool) {
+func (e *parsed) find(name string) (field, bool) {
 	for _, f := range e.fields {
 		if string(f.key) == name && string(f.value) != "null" {
 			return f, true
@@ -12,19 +12,19 @@ func (e *envelope) find(name string) (field, bool) {
 	return field{}, false
 }
 
-func (e *envelope) fail(name string, value []byte, problem string) {
+func (e *parsed) fail(name string, value []byte, problem string) {
 	if e.err == nil {
 		e.err = fieldError(e.t, name, value, problem)
 	}
 }
 
 // raw returns the payload name, nil when it is absent.
-func (e *envelope) raw(name string) Raw {
+func (e *parsed) raw(name string) Raw {
 	f, _ := e.find(name)
 	return f.value
 }
 
-func (e *envelope) bool(name string) bool {
+func (e *parsed) bool(name string) bool {
 	f, ok := e.find(name)
 	if !ok || string(f.value) == "false" {
 		return false
@@ -36,7 +36,7 @@ func (e *envelope) bool(name string) bool {
 }
 
 // uint returns an integer from 0 to MaxSeq; ok is false when it is absent.
-func (e *envelope) uint(name string) (n uint64, ok bool) {
+func (e *parsed) uint(name string) (n uint64, ok bool) {
 	f, ok := e.find(name)
 	if !ok {
 		return 0, false
@@ -49,13 +49,13 @@ func (e *envelope) uint(name string) (n uint64, ok bool) {
 }
 
 // int is uint for a number that may be absent and then is 0.
-func (e *envelope) int(name string) int64 {
+func (e *parsed) int(name string) int64 {
 	n, _ := e.uint(name)
 	return int64(n) //nolint:gosec // uint bounds it by MaxSeq
 }
 
 // need is uint for a number that must be there.
-func (e *envelope) need(name string) uint64 {
+func (e *parsed) need(name string) uint64 {
 	n, ok := e.uint(name)
 	if !ok {
 		e.fail(name, nil, "missing")
@@ -64,7 +64,7 @@ func (e *envelope) need(name string) uint64 {
 }
 
 // text returns a string of at most limit bytes, "" when it is absent.
-func (e *envelope) text(name string, limit int) string {
+func (e *parsed) text(name string, limit int) string {
 	f, ok := e.find(name)
 	if !ok {
 		return ""
@@ -82,7 +82,7 @@ func (e *envelope) text(name string, limit int) string {
 }
 
 // id returns a message id, which must be there and not empty.
-func (e *envelope) id() string {
+func (e *parsed) id() string {
 	s := e.text("id", MaxID)
 	if s == "" {
 		e.fail("id", e.raw("id"), "must be a string of 1 to 64 bytes")
@@ -91,7 +91,7 @@ func (e *envelope) id() string {
 }
 
 // stream returns a stream name, "" when none is named.
-func (e *envelope) stream() string {
+func (e *parsed) stream() string {
 	s := e.text("stream", MaxStreamName)
 	if s != "" && !ValidStream(s) {
 		e.fail("stream", e.raw("stream"), streamProblem)
@@ -101,12 +101,12 @@ func (e *envelope) stream() string {
 
 const streamProblem = "must be 1 to 128 bytes of [A-Za-z0-9._:/-]"
 
-func (e *envelope) want() Want {
+func (e *parsed) want() Want {
 	after, has := e.uint("after")
 	return Want{Has: has, After: after, Epoch: e.text("epoch", MaxEpoch)}
 }
 
-func (e *envelope) answer() Answer {
+func (e *parsed) answer() Answer {
 	a := Answer{
 		Epoch:  e.text("epoch", MaxEpoch),
 		Resync: e.bool("resync"),
@@ -120,7 +120,7 @@ func (e *envelope) answer() Answer {
 
 // nested reads the object in field name member by member, each itself an object
 // that get reads. A member that is at fault is named `name.key`.
-func (e *envelope) nested(name string, get func(key string, member *envelope)) {
+func (e *parsed) nested(name string, get func(key string, member *parsed)) {
 	f, ok := e.find(name)
 	if !ok {
 		return
@@ -137,7 +137,7 @@ func (e *envelope) nested(name string, get func(key string, member *envelope)) {
 			e.fail(path, nil, "stream name "+streamProblem)
 			return end
 		}
-		member := envelope{t: e.t}
+		member := parsed{t: e.t}
 		if value[0] != '{' {
 			e.fail(path, value, "must be an object")
 			return end
@@ -154,7 +154,7 @@ func (e *envelope) nested(name string, get func(key string, member *envelope)) {
 }
 
 // frame builds the frame of type e.t.
-func (e *envelope) frame(text []byte) Frame {
+func (e *parsed) frame(text []byte) Frame {
 	switch e.t {
 	case tEvent:
 		return Event{Seq: e.need("seq"), Stream: e.stream(), Data: e.raw("data"), Text: text}
@@ -206,7 +206,7 @@ func (e *envelope) frame(text []byte) Frame {
 // and may say more.
 const maxNackReason = 1024
 
-func (e *envelope) events() Frame {
+func (e *parsed) events() Frame {
 	f := Events{From: e.need("from"), Stream: e.stream()}
 	data, ok := e.find("data")
 	if !ok || data.value[0] != '[' {
@@ -223,7 +223,7 @@ func (e *envelope) events() Frame {
 	return f
 }
 
-func (e *envelope) snapshot() Frame {
+func (e *parsed) snapshot() Frame {
 	f := Snapshot{Epoch: e.text("epoch", MaxEpoch), Stream: e.stream(), State: e.raw("state")}
 	f.Seq, f.HasSeq = e.uint("seq")
 	if f.State == nil {
@@ -233,7 +233,7 @@ func (e *envelope) snapshot() Frame {
 	return f
 }
 
-func (e *envelope) resume() Frame {
+func (e *parsed) resume() Frame {
 	f := Resume{
 		V:       int(e.int("v")),
 		Session: e.text("session", MaxSession),
@@ -243,7 +243,7 @@ func (e *envelope) resume() Frame {
 		Batch:   e.bool("batch"),
 		Away:    e.int("away"),
 	}
-	e.nested("subs", func(stream string, member *envelope) {
+	e.nested("subs", func(stream string, member *parsed) {
 		if f.Subs == nil {
 			f.Subs = make(map[string]Want)
 		}
@@ -252,7 +252,7 @@ func (e *envelope) resume() Frame {
 	return f
 }
 
-func (e *envelope) welcome() Frame {
+func (e *parsed) welcome() Frame {
 	f := Welcome{
 		V:         int(e.int("v")),
 		Session:   e.text("session", MaxSession),
@@ -268,7 +268,7 @@ func (e *envelope) welcome() Frame {
 		e.fail("session", nil, "missing")
 	}
 	if dedupe, ok := e.find("dedupe"); ok {
-		member := envelope{t: e.t}
+		member := parsed{t: e.t}
 		if dedupe.value[0] == '{' {
 			member.split(dedupe.value)
 			f.DedupeID, f.DedupeMs = member.text("id", MaxSession), member.int("ms")
@@ -279,7 +279,7 @@ func (e *envelope) welcome() Frame {
 			e.fail("dedupe", dedupe.value, "must be an object")
 		}
 	}
-	e.nested("subs", func(stream string, member *envelope) {
+	e.nested("subs", func(stream string, member *parsed) {
 		if f.Subs == nil {
 			f.Subs = make(map[string]Answer)
 		}
