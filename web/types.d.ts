@@ -54,6 +54,14 @@ export interface Options {
   probe?: string | URL;
   /** The user as the server names it, if the page knows. A welcome for another user ends the connection. */
   identity?: string;
+  /**
+   * Makes all tabs of this origin that give the same name, the same `identity` and
+   * the same endpoint one connection: one socket, one wasm, each event once in every
+   * tab. Needs `identity`; the empty one is for pages without logins. Where the
+   * browser cannot, or not on this page, the tab is on its own, and
+   * `status().notShared` says why. @default false
+   */
+  share?: string | false;
   /** Bound of the first wait after a failed attempt; it doubles up to `capMs`. @default 500 */
   baseMs?: number;
   /** @default 30000 */
@@ -158,6 +166,16 @@ export interface Status {
   /** What was done so far: attempts, sessions, resumed, replayed, snapshots, delivered, duplicates, bytesIn, … */
   totals: Record<string, number | number[]>;
   streams: Record<string, StreamStatus>;
+  /** Whether the tabs share one connection. */
+  shared: boolean;
+  /** Why not; empty when they do. */
+  notShared: string;
+  /** What this tab is to the shared connection; "hub": it has the socket. */
+  role: 'starting' | 'follower' | 'claiming' | 'hub' | 'handing over' | 'asleep' | 'alone';
+  /** Names the hub; empty when none was heard, or the tab is on its own. */
+  hub: string;
+  /** Tabs that share the connection, as the hub counts them. */
+  tabs: number;
 }
 
 export interface Connection {

@@ -3,18 +3,16 @@
 // frames.
 
 import { LongwireError, textOf } from './errors.js';
-import { load, unload } from './load.js';
-import { hubOptions, socketURL } from './options.js';
+import { hubOptions, scopeOf, socketURL } from './options.js';
+import { failure, Outbox } from './outbox.js';
+import { randomId, Share } from './share.js';
 import { Stream } from './stream.js';
 
 /** @import * as Types from '../types.d.ts' */
-/** @import { Build, Hub, HubModule } from './load.js' */
+/** @import { Build } from './load.js' */
 /** @import { Frame } from './stream.js' */
 
 const streamName = /^[\w.:/-]{1,128}$/;
-
-/** 128 random bits: ids of messages are unique across tabs and reloads. */
-const randomId = () => crypto.getRandomValues(new Uint32Array(4)).join('-');
 
 /** A promise that a page may ignore without an unhandled rejection. */
 const deferred = () => {
@@ -30,27 +28,48 @@ const deferred = () => {
 
 /** @implements {Types.Connection} */
 export class Connection {
-  #build;
   #url;
-  #options;
-  /** @type {Hub | undefined} */ #hub;
+  #share;
+  #outbox;
   #closed = false;
-  #state = /** @type {Frame} */ ({ t: 'hub' }); // said by #load before anybody can ask
+  #state = /** @type {Frame} */ ({ t: 'hub' }); // said before anybody can ask
   /** @type {Map<string, Stream>} */ #streams = new Map();
-  /** @type {Map<string, { frame: string, resolve(v: any): void, reject(e: Error): void }>} */ #pending =
-    new Map();
   /** @type {Map<string, Set<(value: any) => void>>} */ #listeners = new Map();
   /** @type {Record<string, number>} */ #counts = {};
   /** @type {Types.Status[]} */ #history = [];
   #id = randomId();
   #sent = 0;
+  #gen = 0; // of the connection under which a position moved last
+  #session = '';
+  #live = false; // what the hub said last
 
   /** @param {Types.Options} options @param {Build} build */
   constructor(options, build) {
-    this.#build = build;
-    this.#options = hubOptions(options);
+    const hub = hubOptions(options);
     this.#url = options.url;
+    this.#share = new Share(
+      {
+        deliver: (frame) => this.#deliver(frame),
+        forget: (other) => this.#forget(other),
+        positions: () => this.#positions(),
+        fail: (error, posted) => this.#fail(error, posted),
+      },
+      build,
+      hub,
+    );
+    this.#outbox = new Outbox(options, (text) => this.#share.frame(text));
     this.#load();
+    scopeOf(options).then(
+      ([name, why]) => {
+        if (!this.#closed) this.#share.start(name, why);
+      },
+      (error) => this.#fail(error, false),
+    );
+  }
+
+  /** Whether the hub serves other tabs too. */
+  get shared() {
+    return this.#share.shared;
   }
 
   get state() {
@@ -83,9 +102,14 @@ export class Connection {
       interrupted: !!s.interrupted,
       session: s.session ?? '',
       user: s.user ?? '',
-      pending: this.#pending.size,
+      pending: this.#outbox.size,
       totals: { ...s.totals, ...this.#counts },
       streams,
+      shared: this.#share.shared,
+      notShared: this.#share.why,
+      role: this.#share.state,
+      hub: this.#share.rank.h,
+      tabs: s.tabs ?? 1,
     };
   }
 
@@ -147,7 +171,7 @@ export class Connection {
     const { promise, resolve, reject } = deferred();
     /** @param {string} code @param {string} message @param {unknown} [cause] */
     const refuse = (code, message, cause) => {
-      reject(new LongwireError(code, message, { outcome: 'not-sent', cause }));
+      reject(failure(code, message, 'not-sent', cause));
       return promise;
     };
     let text;
@@ -163,24 +187,23 @@ export class Connection {
     }
     if (expiryMs !== undefined && !(expiryMs >= 1)) return refuse('invalid', 'expiryMs is below 1');
     const id = `${this.#id}-${(++this.#sent).toString(36)}`;
-    const frame = `{"t":"msg","id":"${id}","body":${text}${expiryMs ? `,"expiry":${Math.round(expiryMs)}` : ''}}`;
-    this.#pending.set(id, { frame, resolve, reject });
-    signal?.addEventListener('abort', () => this.#cancel(id), { once: true });
-    this.#hub?.frame(frame);
+    signal?.addEventListener('abort', () => this.#outbox.cancel(id), { once: true });
+    this.#outbox.add({ id, body: text, resolve, reject }, expiryMs);
     return promise;
   }
 
   pending() {
-    return Array.from(this.#pending.values(), ({ frame }) => JSON.parse(frame).body);
+    return this.#outbox.bodies();
   }
 
   clear() {
-    for (const id of this.#pending.keys()) this.#cancel(id);
+    this.#outbox.cancelAll();
   }
 
   reconnectNow() {
-    if (this.#hub) this.post({ t: 'kick', why: 'now' });
-    else if (!this.#closed && this.state === 'ended') this.#load();
+    if (this.#closed) return;
+    if (this.state === 'ended' && this.#share.again()) this.#load();
+    else this.post({ t: 'kick', why: 'now' });
   }
 
   reauthorize() {
@@ -192,15 +215,16 @@ export class Connection {
     this.#closed = true;
     for (const stream of this.#streams.values()) stream.mode = 'refused';
     this.#streams.clear();
-    const hub = this.#hub;
-    this.#hub = undefined;
-    this.#end('closed', 'closed by the application', hub ? undefined : 'not-sent');
-    hub?.close(); // it settles what is pending: it knows what was written
+    // A hub of our own settles what it has: it knows what was written.
+    const own = this.#share.state === 'alone';
+    this.#end('closed', 'closed by the application', !own);
+    this.#share.close();
+    this.#outbox.end('ended', 'closed by the application', true);
   }
 
   /** @param {Frame} frame */
   post(frame) {
-    this.#hub?.frame(JSON.stringify(frame));
+    this.#share.frame(JSON.stringify(frame));
   }
 
   /**
@@ -216,52 +240,62 @@ export class Connection {
 
   #load() {
     this.#become({ t: 'hub', state: 'connecting', reason: 'loading the wasm', since: Date.now() });
-    load(this.#build).then(
-      (module) => this.#open(module),
-      (error) => this.#fail(error),
-    );
   }
 
-  /** @param {HubModule} module */
-  #open(module) {
+  /** @param {Error & { code: string }} error @param {boolean} posted whether that is settled too */
+  #fail(error, posted) {
     if (this.#closed) return;
-    const hub = module.open(this.#options, (text) => this.#deliver(text));
-    if (typeof hub === 'string') {
-      this.#fail(new LongwireError('options', hub));
-      return;
-    }
-    this.#hub = hub;
-    module.ended.finally(() => {
-      if (this.#hub !== hub) return;
-      this.#hub = undefined;
-      unload();
-      const reason = 'the wasm has stopped';
-      this.#fail(new LongwireError('hub died', reason), 'unknown');
+    const known = new LongwireError(error.code, error.message.replace(/^longwire: /, ''), {
+      cause: error.cause,
     });
-    for (const { frame } of this.#pending.values()) hub.frame(frame);
-    this.post({ t: 'start' });
+    this.#end(known.code, known.message, posted);
+    if (!this.#emit('error', known)) reportError(known);
   }
 
-  /** @param {Error & { code: string }} error @param {Types.Outcome} [outcome] of what is pending */
-  #fail(error, outcome = 'not-sent') {
-    if (this.#closed) return;
-    this.#end(error.code, error.message, outcome);
-    if (!this.#emit('error', error)) reportError(error);
-  }
-
-  /** @param {string} cause @param {string} reason @param {Types.Outcome} [outcome] of what is pending */
-  #end(cause, reason, outcome) {
-    for (const id of outcome ? this.#pending.keys() : []) {
-      this.#settle({ t: 'nack', id, code: 'ended', reason, outcome });
-    }
+  /** @param {string} cause @param {string} reason @param {boolean} posted whether what was posted is settled too */
+  #end(cause, reason, posted) {
+    this.#outbox.end('ended', reason, posted);
+    this.#outbox.disconnected();
     const since = Date.now();
     this.#become({ ...this.#state, nextRetry: undefined, state: 'ended', cause, reason, since });
   }
 
-  /** @param {string} text */
-  #deliver(text) {
-    /** @type {Frame} */
-    const f = JSON.parse(text);
+  /** What a hub is told of this tab. */
+  #positions() {
+    /** @type {Record<string, object>} */
+    const subs = {};
+    for (const [name, s] of this.#streams) if (name) subs[name] = s.want();
+    const own = this.#streams.get('');
+    const { attempt, notBefore } = this.#state;
+    return {
+      gen: this.#gen,
+      session: this.#session || undefined,
+      user: this.#state.user || undefined,
+      own: !!own,
+      ...own?.want(),
+      subs,
+      attempt,
+      notBefore,
+      live: this.#live,
+    };
+  }
+
+  /** What was asked is void. @param {boolean} other the hub is another one */
+  #forget(other) {
+    for (const s of this.#streams.values()) s.mode = 'asking';
+    if (!other || this.#closed) return;
+    this.#outbox.disconnected(true);
+    if (this.state !== 'ended')
+      this.#become({
+        ...this.#state,
+        state: 'connecting',
+        reason: 'waiting for the hub',
+        since: Date.now(),
+      });
+  }
+
+  /** @param {Frame} f */
+  #deliver(f) {
     const stream = this.#streams.get(f.stream ?? '');
     switch (f.t) {
       case 'event':
@@ -278,9 +312,11 @@ export class Connection {
         return this.#welcome(f);
       case 'ack':
       case 'nack':
-        return this.#settle(f);
+        return this.#outbox.settle(f);
       case 'hub':
         return this.#hubState(f);
+      case 'yield':
+        return this.#forget(true);
       case 'need':
         return void this.#need(f.n);
       case 'problem':
@@ -290,45 +326,30 @@ export class Connection {
 
   /** @param {Frame} f */
   #welcome(f) {
+    this.#gen = f.gen ?? 0;
+    this.#session = f.session;
+    this.#outbox.connected(f);
     for (const [name, stream] of this.#streams) {
       const answer = name ? f.subs?.[name] : f;
       if (answer) stream.answer(answer);
     }
   }
 
-  /** @param {Frame} f an ack or a nack */
-  #settle(f) {
-    const message = this.#pending.get(f.id);
-    if (!message) return;
-    this.#pending.delete(f.id);
-    if (f.t === 'ack') message.resolve(f.result);
-    else {
-      const outcome = f.outcome ?? 'refused';
-      const text = {
-        refused: 'was refused',
-        'not-sent': 'was not sent',
-        unknown: 'may have taken effect',
-      };
-      const why = [f.code, f.reason].filter(Boolean).join(': ');
-      message.reject(
-        new LongwireError(
-          f.code ?? '',
-          `the message ${text[/** @type {Types.Outcome} */ (outcome)]}: ${why}`,
-          { outcome },
-        ),
-      );
-    }
-  }
-
   /** @param {Frame} f */
   #hubState(f) {
     if (this.#closed) return;
-    if (f.state !== 'live') for (const s of this.#streams.values()) s.mode = 'asking';
-    if (!f.resume) return this.#become(f);
-    /** @type {Record<string, object>} */
-    const subs = {};
-    for (const [name, s] of this.#streams) if (name) subs[name] = s.want();
-    this.post({ t: 'resume', v: 1, subs, ...this.#streams.get('')?.want() });
+    this.#live = f.state === 'live';
+    if (!this.#live) {
+      for (const s of this.#streams.values()) s.mode = 'asking';
+      this.#outbox.disconnected();
+    }
+    if (f.state === 'ended')
+      this.#outbox.end('ended', `the connection has ended: ${f.cause}`, false);
+    // An attempt that is only announced has its state said next.
+    if (!f.resume || f.beat || f.state === 'live') this.#become(f);
+    for (const [name, at] of Object.entries(f.quiet ?? {})) this.#streams.get(name)?.quiet(at);
+    if (f.resume) this.#share.resume();
+    if (f.beat) this.#share.here(); // a resume does not say whether the tab is visible
   }
 
   /** @param {Frame} state */
@@ -351,14 +372,6 @@ export class Connection {
       this.problem('url', `no URL to dial: ${textOf(cause)}`, cause);
       this.post({ t: 'have', n, error: textOf(cause).slice(0, 200) || 'the url callback failed' });
     }
-  }
-
-  /** @param {string} id */
-  #cancel(id) {
-    if (!this.#pending.has(id)) return;
-    if (this.#hub) this.post({ t: 'cancel', id });
-    else
-      this.#settle({ t: 'nack', id, code: 'cancelled', reason: 'withdrawn', outcome: 'not-sent' });
   }
 
   /** @param {string} name @param {unknown} value @returns {boolean} whether anybody listens */

@@ -4,8 +4,8 @@
 import { LongwireError, textOf } from './errors.js';
 
 /** @typedef {{ version: string, wasm: string, exec: string, base: string }} Build URLs are relative to base */
-/** @typedef {{ version: string, open(options: object, deliver: (text: string) => void): Hub | string, ended: Promise<void> }} HubModule */
-/** @typedef {{ frame(text: string): void, close(): void }} Hub */
+/** @typedef {{ version: string, open(options: object, deliver: (text: string) => void): Hub | string, died: Set<() => void> }} HubModule died: who is told that the program has ended */
+/** @typedef {{ frame(text: string): void, close(): void, handOver?(): void, resign?(): void, tick?(): void }} Hub */
 
 /** @type {Promise<HubModule> | undefined} */
 let loading;
@@ -49,6 +49,8 @@ const start = async ({ version, wasm, exec, base }) => {
   page.longwireReady = (/** @type {HubModule} */ exports) => {
     hub = exports;
   };
+  /** @type {HubModule['died']} */
+  const died = new Set();
   // Calls longwireReady before it returns; rejects when this is not a Go program.
   const ended = go.run(instance).catch(() => {});
   delete page.longwireReady;
@@ -58,7 +60,8 @@ const start = async ({ version, wasm, exec, base }) => {
       `the shim is version ${version}, the wasm ${hub.version}: deploy both together`,
     );
   }
-  return { ...hub, ended };
+  void ended.then(() => died.forEach((fn) => void fn()));
+  return { ...hub, died };
 };
 
 /** @param {string} src */

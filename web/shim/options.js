@@ -45,6 +45,14 @@ export const hubOptions = (options) => {
         wrong(name, 'must be a positive number');
     } else if (texts.includes(name)) {
       if (typeof value !== 'string') wrong(name, 'must be a string');
+    } else if (name === 'share') {
+      if (value !== false && (typeof value !== 'string' || !value))
+        wrong(name, 'must be a name, or false');
+      if (value && options.identity === undefined)
+        wrong(name, 'needs the option identity: tabs of different users must not meet');
+      if (value && options.dialect && options.dialect !== 'longwire')
+        wrong(name, 'works with servers that speak longwire only');
+      continue;
     } else if (!['url', 'probe', 'closeCodes', 'dialect'].includes(name))
       wrong(name, 'there is no such option');
     out[name] = value;
@@ -64,4 +72,25 @@ export const hubOptions = (options) => {
     }
   }
   return out;
+};
+
+const version = '1'; // of the protocol
+
+/**
+ * The name of lock and channel, or why the connection is not shared.
+ * @param {Types.Options} options
+ * @returns {Promise<[name: string, why: string]>}
+ */
+export const scopeOf = async ({ share, identity = '', url }) => {
+  if (!share) return ['', 'the option share is not set'];
+  if (!isSecureContext) return ['', 'the page is not a secure context'];
+  if (!navigator.locks) return ['', 'the browser has no Web Locks'];
+  if (!crypto.subtle) return ['', 'the browser has no SubtleCrypto'];
+  if (typeof BroadcastChannel !== 'function') return ['', 'the browser has no BroadcastChannel'];
+  const endpoint = typeof url === 'function' ? '' : socketURL(url).replace(/\?.*/, '');
+  const parts = [share, identity, endpoint, version].map((part) => `${part.length}:${part}`);
+  const bytes = new TextEncoder().encode(parts.join(''));
+  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+  const hex = Array.from(hash.slice(0, 16), (b) => b.toString(16).padStart(2, '0'));
+  return [`longwire:${hex.join('')}`, ''];
 };

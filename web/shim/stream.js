@@ -14,6 +14,7 @@ export class Stream {
   /** @type {Position | null} */ pos;
   error = '';
   /** @type {Position | null} */ #asked = null;
+  #kept = false; // a position that an answer covers was asked from once more
   #lost = 0; // what was missed is: 1 not said yet, 2 said, and its snapshot is not here yet
 
   /**
@@ -63,6 +64,7 @@ export class Stream {
       this.error = a.error;
       this.#call('error', new LongwireError(a.error, `stream "${this.name}": ${a.error}`));
     } else if (a.resync) {
+      if (this.#keeps(a)) return;
       if (this.pos) this.#lost ||= 1;
       this.pos = null;
       this.mode = 'resyncing';
@@ -77,6 +79,7 @@ export class Stream {
       this.#asked.seq <= a.seq
     ) {
       this.mode = 'following';
+      this.#kept = false;
       const missed = Math.max(0, a.seq - this.pos.seq);
       this.tab.count('resumed');
       this.tab.count('replayed', missed);
@@ -84,6 +87,31 @@ export class Stream {
     } else {
       this.gap({ seq: a.seq, epoch: a.epoch, reason: 'not covered' });
     }
+  }
+
+  /**
+   * Keeps a position that was voided together with those of other tabs, and asks
+   * from there: the log still covers it.
+   * @param {Frame} a
+   */
+  #keeps({ epoch, first, seq }) {
+    const { pos } = this;
+    const keeps =
+      this.tab.shared &&
+      !this.#kept &&
+      !!pos &&
+      pos.epoch === epoch &&
+      first <= pos.seq &&
+      pos.seq <= seq;
+    this.#kept = keeps;
+    if (keeps) this.ask();
+    return keeps;
+  }
+
+  /** The hub says where a stream stands that has gone quiet. @param {[number, string]} at */
+  quiet([seq, epoch]) {
+    const { pos } = this;
+    if (this.mode === 'following' && pos && (pos.seq < seq || pos.epoch !== epoch)) this.ask();
   }
 
   /** @param {number} from @param {unknown[]} data */
@@ -130,6 +158,7 @@ export class Stream {
 
   /** @param {Record<string, any>} f a reset */
   gap(f) {
+    if (this.#keeps(/** @type {Frame} */ (f))) return;
     this.pos = f.snapshot ? null : { seq: f.seq, epoch: f.epoch };
     this.mode = f.snapshot ? 'resyncing' : 'following';
     this.#said(f);

@@ -1,0 +1,437 @@
+// @ts-check
+// Where the hub is: in this tab, or in another one that has the lock. Every tab of
+// the same name waits for the lock; who gets it loads the wasm and has the
+// connection, the others talk to it over a channel.
+
+import { startClock } from './clock.js';
+import { load, unload } from './load.js';
+import { table } from './states.js';
+
+/** @import { Build, Hub } from './load.js' */
+/** @import { Frame } from './stream.js' */
+/** @import { Happening, State } from './states.js' */
+/**
+ * @typedef {object} Tab a tab, and what it does with what it hears
+ * @property {(frame: Frame) => void} deliver
+ * @property {(other: boolean) => void} forget what was asked of the hub is void; other: it is another hub
+ * @property {() => object} positions
+ * @property {(error: Error & { code: string }, posted: boolean) => void} fail
+ */
+
+const beatMs = 5000; // of a hub
+const lateMs = 2000; // more than that, and the beat is missed
+const silenceMs = 3000; // after it was asked for a word
+const claimMs = 2000; // of a tab that loads the wasm
+const takeMs = 15_000; // without a connection, and a hidden hub is to let a visible tab try
+const stealEveryMs = 30_000;
+const stealWindowMs = 600_000;
+const maxSteals = 3;
+
+/** 128 random bits: unique across tabs and reloads. */
+export const randomId = () => crypto.getRandomValues(new Uint32Array(4)).join('-');
+
+const tell = JSON.stringify;
+
+export class Share {
+  /** @type {State} */ state = 'starting';
+  /** Why the connection is not shared. */ why = '';
+  id = randomId();
+  rank = { g: 0, h: '' };
+  #name = '';
+  #tab;
+  #build;
+  #options;
+  /** @type {BroadcastChannel | undefined} */ #channel;
+  /** @type {BroadcastChannel | undefined} */ #room; // where the streams are, if not there
+  /** @type {Hub | undefined} */ #hub;
+  /** @type {AbortController | undefined} */ #wish; // for the lock, held or queued
+  #release = () => {};
+  #unbind = () => false; // from the end of the wasm
+  /** @type {(() => void) | undefined} */ #stopClock;
+  /** @type {any} */ #timer = 0;
+  #ticked = 0; // these are times by performance.now
+  #heard = 0;
+  #asked = 0;
+  #up = 0; // when a hub was last known to be connected, or new
+  #took = -Infinity;
+  /** @type {number[]} */ #steals = [];
+  /** @type {[EventTarget, string, (e: any) => void][]} */ #listeners = [];
+
+  /** @param {Tab} tab @param {Build} build @param {Record<string, any>} options of the hub */
+  constructor(tab, build, options) {
+    this.#tab = tab;
+    this.#build = build;
+    this.#options = options;
+  }
+
+  get shared() {
+    return !!this.#name && this.state !== 'alone';
+  }
+
+  /** @param {Happening} what @returns {boolean} whether it may be */
+  #go(what) {
+    const next = table[this.state][what];
+    if (next) this.state = next;
+    return !!next;
+  }
+
+  /** @param {string} name of lock and channel @param {string} why there is none */
+  start(name, why) {
+    this.#name = name;
+    this.why = why;
+    if (why) {
+      void this.#alone();
+      return;
+    }
+    this.#on(window, 'pagehide', () => this.#sleep());
+    this.#on(document, 'freeze', () => this.#sleep());
+    this.#on(document, 'resume', () => this.#wake());
+    this.#on(window, 'pageshow', ({ persisted }) => persisted && this.#wake());
+    this.#on(window, 'online', () => this.#kick('online'));
+    this.#on(window, 'offline', () => this.#kick('offline'));
+    this.#on(document, 'visibilitychange', () => this.#seen());
+    this.#join();
+  }
+
+  /** @param {EventTarget} target @param {string} name @param {(e: any) => void} fn */
+  #on(target, name, fn) {
+    target.addEventListener(name, fn);
+    this.#listeners.push([target, name, fn]);
+  }
+
+  /** @param {string} text a frame for the hub, wherever it is */
+  frame(text) {
+    if (this.#hub) this.#hub.frame(text);
+    else this.#post(text);
+  }
+
+  /** @param {string} text */
+  #post(text) {
+    const { g, h } = this.rank;
+    const to = h && `"to":"${h}",`; // of two hubs that hear it one takes it
+    this.#channel?.postMessage(`{"g":${g},"i":"${this.id}",${to}"f":${text}}`);
+  }
+
+  /** @param {object} [more] */
+  here(more) {
+    const { g, h } = this.rank;
+    const who = { known: g, h: h || undefined, visible: !document.hidden };
+    this.frame(tell({ t: 'here', ...who, ...this.#tab.positions(), ...more }));
+  }
+
+  #join() {
+    if (!this.#go('join')) return;
+    this.#listen();
+    this.#lock();
+    this.here({ ask: true });
+  }
+
+  #listen() {
+    this.#channel ??= new BroadcastChannel(this.#name);
+    this.#channel.onmessage = ({ data }) => this.#hears(data);
+    this.#heard = this.#up = performance.now();
+    this.#watch();
+  }
+
+  /** @param {boolean} [steal] */
+  #lock(steal) {
+    const wish = new AbortController();
+    this.#wish = wish;
+    const held = () => {
+      if (wish.signal.aborted || !this.#go('granted')) return;
+      void this.#claim(wish);
+      return new Promise((resolve) => {
+        this.#release = () => resolve(undefined);
+      });
+    };
+    const options = steal ? { steal } : { signal: wish.signal };
+    navigator.locks.request(this.#name, options, held).catch(() => {
+      if (this.#wish === wish && !wish.signal.aborted) this.#deposed('deposed');
+    });
+  }
+
+  /** Gives the lock up, held or queued. */
+  #unlock() {
+    this.#wish?.abort();
+    this.#wish = undefined;
+    this.#release();
+  }
+
+  /** @param {AbortController} wish */
+  async #claim(wish) {
+    const claim = setInterval(() => this.#post('{"t":"claim"}'), claimMs);
+    this.#post('{"t":"claim"}');
+    try {
+      const [module, locks] = await Promise.all([load(this.#build), navigator.locks.query()]);
+      if (this.#wish !== wish) return;
+      const others = [...(locks.held ?? []), ...(locks.pending ?? [])];
+      const { hub } = this.#open(module, {
+        channel: this.#name,
+        hubId: randomId(),
+        tabId: this.id,
+        others: others.filter(({ name }) => name === this.#name).length - 1,
+        holds: () => this.#holds(wish),
+      });
+      this.#go('ready');
+      this.#channel?.close();
+      this.#channel = undefined;
+      this.#follow(0);
+      this.here(); // what it knows of the hub before
+      hub.frame('{"t":"start"}');
+      this.#seen();
+    } catch (error) {
+      if (this.#wish !== wish || !this.#go('failed')) return;
+      this.#leave();
+      this.#tab.fail(/** @type {any} */ (error), true);
+    } finally {
+      clearInterval(claim);
+    }
+  }
+
+  /** Whether this tab still has the lock. @param {AbortController} wish */
+  async #holds(wish) {
+    await navigator.locks.query();
+    // One that was stolen has made its promise fail by now.
+    return this.#wish === wish && this.state === 'hub';
+  }
+
+  /** @param {import('./load.js').HubModule} module @param {object} [more] */
+  #open(module, more) {
+    const hub = module.open({ ...this.#options, ...more }, (text) => this.#own(text));
+    if (typeof hub === 'string')
+      throw Object.assign(new TypeError(`longwire: ${hub}`), { code: 'options' });
+    this.#hub = hub;
+    const died = () => this.#died();
+    module.died.add(died);
+    this.#unbind = () => module.died.delete(died);
+    return { hub };
+  }
+
+  /** Lets go of the hub of this tab. */
+  #drop() {
+    const hub = this.#hub;
+    this.#unbind();
+    this.#hub = undefined;
+    return hub;
+  }
+
+  /** The wasm has stopped. */
+  #died() {
+    unload();
+    this.#drop();
+    if (this.state === 'hub' && this.#mayTry()) {
+      this.#deposed('failed');
+      return;
+    }
+    this.why ||= 'the wasm stops again and again';
+    if (this.#go('solo')) this.#leave(); // another tab may have more luck
+    const error = new Error('longwire: the wasm has stopped');
+    this.#tab.fail(Object.assign(error, { code: 'hub died' }), true);
+  }
+
+  /** The hub of this tab says something. @param {string} text */
+  #own(text) {
+    /** @type {Frame} */
+    const f = JSON.parse(text);
+    if (f.t === 'yield') {
+      if (this.#go('yield')) this.#deposed('released');
+      return;
+    }
+    if (f.t === 'hub' && f.h) this.#heed(f.g, f.h);
+    this.#tab.deliver(f);
+  }
+
+  /** @param {number} g @param {string} h */
+  #heed(g, h) {
+    if (g === this.rank.g && h === this.rank.h) return;
+    const other = h !== this.rank.h;
+    this.rank = { g, h };
+    this.#tab.forget(other);
+  }
+
+  /** @param {string} data */
+  #hears(data) {
+    /** @type {{ g: number, h?: string, i?: string, to?: string, f: Frame }} */
+    let message;
+    try {
+      message = JSON.parse(data);
+    } catch {
+      return; // of somebody else: any script of the origin can post here
+    }
+    const { g, h, to, f } = message ?? {};
+    if (!f) return;
+    if (!h) {
+      if (f.t === 'claim') this.#heard = performance.now();
+      return;
+    }
+    const { rank } = this;
+    if (g < rank.g || (g === rank.g && h < rank.h)) {
+      if (f.t === 'hub') this.here(); // it is to know that there is a higher one
+      return;
+    }
+    const now = performance.now();
+    this.#heard = now;
+    const higher = g > rank.g || h > rank.h;
+    if (h !== rank.h || f.state === 'live' || f.state === 'ended') this.#up = now;
+    this.#heed(g, h);
+    if (f.t === 'hub') this.#follow(f.room ?? 0);
+    // Its lock is for this tab: of those that wait any could be next.
+    if (f.t === 'yield' && this.state === 'follower' && now - this.#took < silenceMs) this.#seize();
+    if (higher && f.t !== 'hub') this.resume();
+    else if (!to || to === this.id) this.#tab.deliver(f);
+  }
+
+  /** Hears the streams in the room where the hub posts them. @param {number} room */
+  #follow(room) {
+    const name = room ? `${this.#name}/${room}` : '';
+    if (name === (this.#room?.name ?? '')) return;
+    this.#room?.close();
+    this.#room = name ? new BroadcastChannel(name) : undefined;
+    if (this.#room) this.#room.onmessage = ({ data }) => this.#hears(data);
+  }
+
+  resume() {
+    this.frame(tell({ t: 'resume', ...this.#tab.positions() }));
+  }
+
+  /** The hub of this tab is not the hub any more. @param {Happening} what */
+  #deposed(what) {
+    if (!this.#go(what)) return;
+    const hub = this.#drop();
+    this.#listen();
+    hub?.resign?.();
+    this.#tick();
+    this.#unlock();
+    this.#lock();
+    this.here({ ask: true });
+  }
+
+  /** Gives up everything that others may need. */
+  #leave() {
+    const hub = this.#drop();
+    if (hub) hub.handOver?.();
+    else this.#post('{"t":"bye"}');
+    this.#unlock();
+    this.#channel?.close();
+    this.#channel = undefined;
+    this.#follow(0);
+    this.#tick();
+    clearInterval(this.#timer);
+  }
+
+  #sleep() {
+    if (!this.#go('sleep')) return;
+    this.#leave();
+    this.rank = { g: 0, h: '' }; // whatever hub it meets next has not heard of it
+    this.#tab.forget(true);
+  }
+
+  #wake() {
+    if (this.#go('wake')) this.#join();
+  }
+
+  close() {
+    for (const [target, name, fn] of this.#listeners) target.removeEventListener(name, fn);
+    if (this.state === 'alone') this.#drop()?.close();
+    else this.#leave();
+    this.state = 'asleep';
+  }
+
+  async #alone() {
+    this.#go('solo');
+    try {
+      const module = await load(this.#build);
+      if (this.state !== 'alone') return; // closed meanwhile
+      this.#open(module).hub.frame('{"t":"start"}');
+    } catch (error) {
+      this.#tab.fail(/** @type {any} */ (error), true);
+    }
+  }
+
+  /** Starts a connection that has ended because the wasm did not load. */
+  again() {
+    if (this.#hub || this.state !== 'alone') return false;
+    void this.#alone();
+    return true;
+  }
+
+  /** @param {string} why */
+  #kick(why) {
+    if (this.state === 'follower') this.frame(tell({ t: 'kick', why })); // a hub hears it itself
+  }
+
+  #seen() {
+    this.#tick();
+    if (this.state !== 'follower') return;
+    this.#watch();
+    this.here();
+    if (!document.hidden) this.#kick('visible');
+  }
+
+  /** Runs the clock while a hub is hidden. */
+  #tick() {
+    if (!this.#hub || !document.hidden) {
+      this.#stopClock?.();
+      this.#stopClock = undefined;
+    } else this.#stopClock ??= startClock(() => this.#hub?.tick?.());
+  }
+
+  /** A visible tab watches whether there is a hub that can speak. */
+  #watch() {
+    clearInterval(this.#timer);
+    this.#asked = 0;
+    this.#ticked = performance.now();
+    if (!document.hidden) this.#timer = setInterval(() => this.#look(), 1000);
+  }
+
+  #look() {
+    const now = performance.now();
+    const late = now - this.#ticked > 2000;
+    this.#ticked = now;
+    if (this.state !== 'follower') return;
+    if (now - this.#up > takeMs && now - this.#took > stealEveryMs) {
+      this.#took = now;
+      this.frame('{"t":"take"}'); // a hub that is visible does not listen
+    }
+    if (late) this.#heard = now; // a timer that ran late says nothing about the hub
+    if (this.#heard > this.#asked) this.#asked = 0;
+    if (!this.#asked && now - this.#heard >= beatMs + lateMs) {
+      this.#asked = now;
+      this.here({ ask: true });
+    } else if (this.#asked && now - this.#asked >= silenceMs) {
+      this.#heard = now;
+      void this.#depose();
+    }
+  }
+
+  /** Whether a hub may be deposed, or replaced after it died, now: not too often. */
+  #mayTry() {
+    const now = performance.now();
+    this.#steals = this.#steals.filter((t) => now - t < stealWindowMs);
+    if (this.#steals.length >= maxSteals) return false;
+    this.#steals.push(now);
+    return true;
+  }
+
+  /** Takes the lock, whoever has it. */
+  #seize() {
+    this.#wish?.abort();
+    this.#lock(true);
+  }
+
+  async #depose() {
+    const { rank } = this;
+    // The question alone makes Chromium drop a page that sleeps with the lock.
+    await navigator.locks.query();
+    if (this.state !== 'follower' || rank !== this.rank) return;
+    if (performance.now() - (this.#steals.at(-1) ?? -Infinity) < stealEveryMs) return;
+    if (this.#mayTry()) {
+      this.#seize();
+      return;
+    }
+    this.#leave();
+    this.#tab.forget(true);
+    this.why = 'the tab that has the connection is silent again and again';
+    await this.#alone();
+  }
+}
