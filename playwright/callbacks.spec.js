@@ -197,3 +197,57 @@ test('a page without any listener follows and recovers all the same', async ({ p
   await publish(server, 'test/a', 1, 2);
   await expectLog(page, ['1', '1', '2']);
 });
+
+for (const how of ['', ', also when tabs share the connection']) {
+  test(`every method may be called from within every handler, also before there is a connection${how}`, async ({
+    page,
+    server,
+  }) => {
+    await openPage(page);
+    await page.evaluate((options) => {
+      let calls = 0;
+      const everything = () => {
+        const { client } = window;
+        const n = ++calls;
+        client.subscribe(`test/x${n}`, { event: () => {} })();
+        void client.send({ echo: n }).then(
+          () => window.log.push('sent'),
+          (error) => window.log.push(String(error)),
+        );
+        client.on('state', () => {})();
+        client.status();
+        client.history();
+        client.pending();
+        client.reauthorize();
+        client.reconnectNow();
+      };
+      window.client = window.shim.connect({ url: '/ws', ...options });
+      everything();
+      let left = 20; // what is done makes new states
+      window.client.on('state', () => {
+        if (left-- > 0) everything();
+      });
+      window.client.subscribe('test/a', {
+        event: (_, { seq }) => {
+          everything();
+          window.log.push(`event ${seq}`);
+          if (seq === 3) window.client.close();
+        },
+        resumed: everything,
+      });
+    }, how && { share: 'demo', identity: '' });
+    await expectStatus(page, { streams: { 'test/a': { state: 'following' } } });
+    await server.fault('drop');
+    await expectStatus(page, {
+      state: 'live',
+      lastClose: { code: 1006 },
+      streams: { 'test/a': { state: 'following' } },
+    });
+    await publish(server, 'test/a', 1, 5);
+    await expectStatus(page, { state: 'ended', cause: 'closed', pending: 0 });
+    const log = await page.evaluate(() => window.log);
+    expect(log.filter((line) => /^event/.test(line))).toEqual(['event 1', 'event 2', 'event 3']);
+    expect(log).toContain('sent');
+    expect(Object.values((await server.report()).effects)).not.toContain(2);
+  });
+}

@@ -49,30 +49,37 @@ const fixtures = {
   // biome-ignore lint/correctness/noEmptyPattern: Playwright wants a pattern here
   allowedErrors: async ({}, use) => use([]),
 
-  context: async ({ context, allowedErrors }, use) => {
-    /** @type {string[]} */
-    const errors = [];
-    context.on('weberror', (err) => errors.push(`uncaught: ${err.error()}`));
-    context.on('console', (message) => {
-      if (message.type() === 'error') {
-        errors.push(`console: ${message.text()}`);
-      }
-    });
-    await context.addInitScript(() => {
-      window.log = [];
-    });
-    // A page from the network, not a fulfilled request: Chromium takes those for
-    // public pages, which must not connect to the loopback.
-    await context.route('**/blank', (route) =>
-      route.continue({ url: new URL('/healthz', route.request().url()).href }),
-    );
-    await use(context);
-    const unexpected = errors.filter(
-      (text) => !allowedErrors.some((allowed) => allowed.test(text)),
-    );
-    expect(unexpected, 'errors in the page').toEqual([]);
-  },
+  context: async ({ context, allowedErrors }, use) => useContext(context, allowedErrors, use),
 };
+
+/**
+ * Lends a context out in which no error goes unnoticed.
+ *
+ * @param {import('@playwright/test').BrowserContext} context
+ * @param {RegExp[]} allowedErrors
+ * @param {(context: import('@playwright/test').BrowserContext) => Promise<void>} use
+ */
+export async function useContext(context, allowedErrors, use) {
+  /** @type {string[]} */
+  const errors = [];
+  context.on('weberror', (err) => errors.push(`uncaught: ${err.error()}`));
+  context.on('console', (message) => {
+    if (message.type() === 'error') {
+      errors.push(`console: ${message.text()}`);
+    }
+  });
+  await context.addInitScript(() => {
+    window.log = [];
+  });
+  // A page from the network, not a fulfilled request: Chromium takes those for
+  // public pages, which must not connect to the loopback.
+  await context.route('**/blank', (route) =>
+    route.continue({ url: new URL('/healthz', route.request().url()).href }),
+  );
+  await use(context);
+  const unexpected = errors.filter((text) => !allowedErrors.some((allowed) => allowed.test(text)));
+  expect(unexpected, 'errors in the page').toEqual([]);
+}
 
 /**
  * The test function of all specs. Each test has its own server, whose address is

@@ -18,9 +18,10 @@ import { expect, expectLog } from './fixtures.js';
  * `window.sockets` are all sockets so far.
  *
  * @param {Page} page
+ * @param {string} [origin] default: that of the server, as the fixture baseURL says
  */
-export async function openPage(page) {
-  await page.goto('/blank');
+export async function openPage(page, origin = '') {
+  await page.goto(`${origin}/blank`);
   await page.evaluate(async () => {
     const path = '/longwire.js'; // unknown to tsc
     window.shim = await import(path);
