@@ -18,7 +18,11 @@ func chromiumCommand(path string) browserCommand {
 	return func(ctx context.Context, profile, url string) *exec.Cmd {
 		return exec.CommandContext(ctx, path, "--headless", "--user-data-dir="+profile,
 			"--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-			"--disable-background-networking", "--disable-component-update", "--disable-sync", url)
+			"--disable-background-networking", "--disable-component-update", "--disable-sync",
+			// A page may open tabs, tell its memory and collect garbage, and there is
+			// no process but those of pages.
+			"--disable-popup-blocking", "--enable-precise-memory-info", "--js-flags=--expose-gc",
+			"--disable-features=SpareRendererForSitePerProcess", url)
 	}
 }
 

@@ -1,11 +1,20 @@
-// Command bench measures how many events a second reach a page's callback, and how
-// late they are: through Longwire, beside a plain page script on the same frames.
+// Command bench measures how many events a second reach the callbacks of pages, how
+// late they are and what they cost: through Longwire, beside a plain page script on
+// the same frames. It has three parts:
+//
+//   - page: one page, with a connection of its own;
+//   - tabs: several tabs at once that share one connection, beside as many plain
+//     WebSockets;
+//   - cost: what each such tab adds to the memory and the work of a browser in which
+//     20 events a second arrive, and how late they are. It needs Chromium on Linux.
 //
 // It serves the built web/dist and a peer that speaks the protocol by hand, starts
-// a browser on its page and prints what the page reports. The two ways take turns
-// in one run of one page, because a machine's speed changes from minute to minute:
-// read the ratios, not the rates. No debugger is attached to the browser: through
-// one every frame would be reported, which costs more than what is measured.
+// a browser on its page and prints what the tabs report. The two ways take turns
+// in one run of one browser, because a machine's speed changes from minute to
+// minute: read the ratios, not the rates. No debugger is attached to the browser:
+// through one every frame would be reported, which costs more than what is measured.
+// As always, one tab is visible, here the last that was opened, and the connection
+// that all share belongs to the first.
 package main
 
 import (
@@ -19,6 +28,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +36,9 @@ import (
 
 // options say what is measured.
 type options struct {
+	parts   []string
 	batches []int
+	tabs    []int
 	rounds  int
 	warmUp  time.Duration
 	window  time.Duration
@@ -34,13 +46,15 @@ type options struct {
 }
 
 func main() {
-	o := options{batches: []int{1, 8, 64}}
-	flag.Func("batches", "how many `events` a frame has, a list (default 1,8,64)", func(text string) (err error) {
-		o.batches, err = readBatches(text)
-		return err
+	o := options{parts: []string{"page"}, batches: []int{1, 8, 64}, tabs: []int{1, 4, 10}}
+	flag.Func("parts", "what to measure, a list of page, tabs and cost (default page)", func(text string) error {
+		o.parts = strings.Split(text, ",")
+		return nil
 	})
+	flag.Func("batches", "how many `events` a frame has, a list (default 1,8,64)", numbers(&o.batches))
+	flag.Func("tabs", "how many `tabs` there are, a rising list (default 1,4,10)", numbers(&o.tabs))
 	chromium := flag.String("chromium", "", "`path` of a Chromium to measure in")
-	firefox := flag.String("firefox", "", "`path` of a Firefox to measure in")
+	firefox := flag.String("firefox", "", "`path` of a Firefox to measure in, for the part page")
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each way is measured")
 	flag.DurationVar(&o.warmUp, "warm-up", time.Second, "how long events flow before each measurement")
 	flag.DurationVar(&o.window, "window", 2*time.Second, "how long each measurement takes")
@@ -55,32 +69,65 @@ func main() {
 	}
 }
 
-func readBatches(text string) ([]int, error) {
-	var batches []int
-	for word := range strings.SplitSeq(text, ",") {
-		n, err := strconv.Atoi(word)
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is not a positive number", word)
+// numbers reads a list of them into list.
+func numbers(list *[]int) func(string) error {
+	return func(text string) error {
+		*list = nil
+		for word := range strings.SplitSeq(text, ",") {
+			n, err := strconv.Atoi(word)
+			if err != nil || n < 1 {
+				return fmt.Errorf("%q is not a positive number", word)
+			}
+			*list = append(*list, n)
 		}
-		batches = append(batches, n)
+		return nil
 	}
-	return batches, nil
 }
 
 func run(ctx context.Context, out io.Writer, o options, chromium, firefox string) error {
 	if o.rounds < 1 || o.warmUp < 0 || o.window <= 0 {
 		return errors.New("-rounds and -window must be positive, -warm-up not negative")
 	}
+	if !slices.IsSorted(o.tabs) {
+		return errors.New("-tabs must rise: a browser only ever gets more of them")
+	}
 	if chromium == "" && firefox == "" {
 		return errors.New("name a browser: -chromium PATH or -firefox PATH")
 	}
+	for _, part := range o.parts {
+		var err error
+		switch part {
+		case "page":
+			err = measurePage(ctx, out, o, chromium, firefox)
+		case "tabs", "cost":
+			if chromium == "" {
+				return fmt.Errorf("the part %s needs -chromium PATH", part)
+			}
+			if part == "cost" {
+				err = measureCost(ctx, out, o, chromiumCommand(chromium))
+			} else {
+				err = measureRates(ctx, out, o, "Chromium", chromiumCommand(chromium), shared)
+			}
+		default:
+			err = errors.New("there is none of this name")
+		}
+		if err != nil {
+			return fmt.Errorf("part %s: %w", part, err)
+		}
+	}
+	return nil
+}
+
+func measurePage(ctx context.Context, out io.Writer, o options, chromium, firefox string) error {
+	o.tabs = []int{1}
+	o.batches = append(slices.Clone(o.batches), paced)
 	if chromium != "" {
-		if err := measure(ctx, out, o, "Chromium", chromiumCommand(chromium)); err != nil {
+		if err := measureRates(ctx, out, o, "Chromium", chromiumCommand(chromium), longwire); err != nil {
 			return fmt.Errorf("in Chromium: %w", err)
 		}
 	}
 	if firefox != "" {
-		if err := measure(ctx, out, o, "Firefox", firefoxCommand(firefox)); err != nil {
+		if err := measureRates(ctx, out, o, "Firefox", firefoxCommand(firefox), longwire); err != nil {
 			return fmt.Errorf("in Firefox: %w", err)
 		}
 	}
@@ -90,10 +137,13 @@ func run(ctx context.Context, out io.Writer, o options, chromium, firefox string
 // patience bounds how long one measurement may take beyond what it should.
 const patience = time.Minute
 
-// measure runs the whole schedule in one browser and prints the table.
-func measure(ctx context.Context, out io.Writer, o options, name string, start browserCommand) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// startUp is how long a browser has to become quiet.
+const startUp = 2 * time.Second
+
+// inBrowser calls use with a browser of its own, with one tab, and its peer.
+func inBrowser(ctx context.Context, start browserCommand, use func(context.Context, *browser, *peer) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	p := newPeer()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,26 +157,31 @@ func measure(ctx context.Context, out io.Writer, o options, name string, start b
 		return err
 	}
 	defer b.stop()
-
-	fmt.Fprintf(out, "%s, %d rounds of %s for each way\n", name, o.rounds, o.window)
-	results := newTable(o.batches)
-	order := rand.New(rand.NewPCG(o.seed, 0)) //nolint:gosec // an order, not a secret
-	for round := 1; round <= o.rounds; round++ {
-		var line strings.Builder
-		for _, batch := range append(o.batches[:len(o.batches):len(o.batches)], paced) {
-			ways := []string{plain, longwire}
-			order.Shuffle(len(ways), func(i, j int) { ways[i], ways[j] = ways[j], ways[i] })
-			for _, way := range ways {
-				got, err := p.do(ctx, b, task{Way: way, Batch: batch, WarmUp: o.warmUp.Milliseconds(), Window: o.window.Milliseconds()})
-				if err != nil {
-					return err
-				}
-				results.add(batch, way, got)
-			}
-			line.WriteString(results.last(batch))
-		}
-		fmt.Fprintf(out, "round %d of %d:%s\n", round, o.rounds, line.String())
+	go func() {
+		<-b.ended
+		cancel(b.err)
+	}()
+	if err := p.open(ctx, 1); err != nil {
+		return err
 	}
-	fmt.Fprintln(out)
-	return results.print(out)
+	if err := pause(ctx, startUp); err != nil {
+		return err
+	}
+	return use(ctx, b, p)
+}
+
+// turns are the two ways, in the order of each turn.
+type turns struct {
+	ways  []string
+	order *rand.Rand
+}
+
+func newTurns(o options, against string) *turns {
+	order := rand.New(rand.NewPCG(o.seed, 0)) //nolint:gosec // an order, not a secret
+	return &turns{ways: []string{plain, against}, order: order}
+}
+
+func (t *turns) next() []string {
+	t.order.Shuffle(len(t.ways), func(i, j int) { t.ways[i], t.ways[j] = t.ways[j], t.ways[i] })
+	return t.ways
 }

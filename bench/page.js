@@ -1,15 +1,19 @@
 // @ts-check
-// The page of the benchmark: does what the peer asks, one task after the other, and
-// reports over HTTP. See main.go.
+// A tab of the benchmark: does what the peer orders over a WebSocket of its own, and
+// reports there. See main.go.
 import { connect } from '../web/longwire.js';
 
-/** @typedef {{ run: number, way: 'plain' | 'longwire', batch: number, ack: number, warmUp: number, window: number }} Task */
-/** @typedef {(data: any) => void} Callback */
+/** @typedef {{ way: 'plain' | 'longwire' | 'shared', url: string, ack: number, tab: number }} Order */
+/** @typedef {(data: any, seq: number) => void} Callback */
 
-/** @param {number} ms */
-const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+/** @param {string} url @param {Callback} event @param {string | false} share */
+const follow = (url, event, share) => {
+  const connection = connect({ url, share, identity: '' });
+  connection.subscribe('bench', { event: (data, { seq }) => event(data, seq) });
+  return () => connection.close();
+};
 
-/** Follows the events of a task; the result stops. */
+/** Follow the events; the result stops. */
 const ways = {
   /** What a page would write without a library. @param {string} url @param {Callback} event */
   plain(url, event) {
@@ -17,56 +21,75 @@ const ways = {
     ws.onopen = () => ws.send('{"t":"resume","v":1,"subs":{"bench":{}},"batch":true}');
     ws.onmessage = ({ data }) => {
       const frame = JSON.parse(data);
-      if (frame.t === 'event') event(frame.data);
-      else if (frame.t === 'events') for (const one of frame.data) event(one);
+      if (frame.t === 'event') event(frame.data, frame.seq);
+      else if (frame.t === 'events') {
+        let seq = frame.from;
+        for (const one of frame.data) event(one, seq++);
+      }
     };
     return () => ws.close();
   },
 
   /** @param {string} url @param {Callback} event */
-  longwire(url, event) {
-    const connection = connect({ url });
-    connection.subscribe('bench', { event });
-    return () => connection.close();
+  longwire: (url, event) => follow(url, event, false),
+
+  /** @param {string} url @param {Callback} event */
+  shared: (url, event) => follow(url, event, 'bench'),
+};
+
+const control = new WebSocket(`/tabs${location.search}`);
+
+/** @param {string} is @param {object} [more] */
+const report = (is, more) => control.send(JSON.stringify({ is, ...more }));
+
+let seen = 0;
+/** @type {number[]} */
+let latencies = [];
+let since = { seen, at: 0 };
+let stop = () => {};
+
+/** The collector, if the browser was told to show it. */
+const gc = () => /** @type {any} */ (globalThis).gc?.();
+
+const orders = {
+  /** Opens a tab, in a process of its own. @param {Order} order */
+  open({ tab }) {
+    window.open(`?tab=${tab}`, '_blank', 'noopener');
+  },
+
+  /** @param {Order} order */
+  begin({ way, url, ack }) {
+    seen = 0;
+    stop = ways[way](url, (data, seq) => {
+      if (seen++ === 0) report('begun');
+      if (data.at) latencies.push(performance.timeOrigin + performance.now() - data.at);
+      if (seq % ack === 0) report('ack', { seq });
+    });
+  },
+
+  mark() {
+    gc();
+    latencies = [];
+    since = { seen, at: performance.now() };
+  },
+
+  end() {
+    const events = seen - since.seen;
+    const seconds = (performance.now() - since.at) / 1000;
+    gc();
+    const heap = /** @type {any} */ (performance).memory?.usedJSHeapSize;
+    report('result', { events, seconds, latencies, heap });
+  },
+
+  stop() {
+    stop();
+    report('stopped');
   },
 };
 
-/** @param {Task} task */
-const measure = async ({ run, way, batch, ack, warmUp, window }) => {
-  const acks = new WebSocket(`/acks/${run}`);
-  await new Promise((resolve, reject) => {
-    acks.onopen = resolve;
-    acks.onerror = () => reject(new Error('no socket for acks'));
-  });
-  let seen = 0;
-  /** @type {number[]} */
-  let latencies = [];
-  /** @type {(value?: unknown) => void} */
-  let begun = () => {};
-  const first = new Promise((resolve) => {
-    begun = resolve;
-  });
-  const stop = ways[way](`/events/${run}`, (data) => {
-    if (seen++ === 0) begun();
-    if (batch === 0) latencies.push(performance.timeOrigin + performance.now() - data.at);
-    else if (seen % ack === 0) acks.send('');
-  });
-  await first;
-  await sleep(warmUp);
-  await fetch('/mark', { method: 'POST' });
-  latencies = [];
-  const before = { seen, at: performance.now() };
-  await sleep(window);
-  const events = seen - before.seen;
-  const seconds = (performance.now() - before.at) / 1000;
-  stop();
-  acks.close();
-  return { events, seconds, latencies };
+addEventListener('error', ({ message }) => report('error', { error: message }));
+control.onmessage = ({ data }) => {
+  /** @type {Order & { do: keyof typeof orders }} */
+  const order = JSON.parse(data);
+  orders[order.do](order);
 };
-
-for (;;) {
-  const task = await (await fetch('/next')).json();
-  const result = await measure(task).catch((error) => ({ error: String(error) }));
-  await fetch('/result', { method: 'POST', body: JSON.stringify(result) });
-  await sleep(200); // what was under way is not to meet the next task
-}

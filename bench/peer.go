@@ -4,125 +4,269 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/coder/websocket/wsjson"
 
 	"github.com/longwire/longwire/web"
 	"github.com/longwire/longwire/wire"
 )
 
-// The ways in which a page can follow the events.
+// The ways in which a tab can follow the events.
 const (
-	plain    = "plain"
-	longwire = "longwire"
+	plain    = "plain"    // a WebSocket of its own, and a few lines
+	longwire = "longwire" // a connection of its own
+	shared   = "shared"   // one connection for all tabs
 )
 
-// paced, in place of a batch size, asks for single events at an even pace.
-const paced = 0
-
-const (
-	pace = 20 // events a second
-	// A page has ackFrames times the window of frames under way at most: enough to
-	// keep it busy, little enough that nothing piles up in the browser.
-	ackFrames = 32
-	window    = 8
-	// stream and epoch are those of all events.
-	stream = "bench"
-	epoch  = "1"
-)
-
-// task is one measurement that the page is to make.
+// task is one measurement that tabs are to make.
 type task struct {
-	Run    int    `json:"run"`
-	Way    string `json:"way"`
-	Batch  int    `json:"batch"`  // events of a frame, or paced
-	Ack    int    `json:"ack"`    // events after which the page says so
-	WarmUp int64  `json:"warmUp"` // ms
-	Window int64  `json:"window"` // ms
+	way    string
+	tabs   int
+	batch  int // events of a frame, or paced
+	warmUp time.Duration
+	window time.Duration
 }
 
-// result is what the page reports of a task.
-type result struct {
+func (t task) String() string {
+	return fmt.Sprintf("%s, tabs %d, batches of %d", t.way, t.tabs, t.batch)
+}
+
+// order is what a tab is told.
+type order struct {
+	Do  string `json:"do"`
+	Tab int    `json:"tab"` // number of the one to open
+	Way string `json:"way"`
+	URL string `json:"url"`
+	Ack int    `json:"ack"` // events after which a tab says how far it is
+}
+
+// report is what a tab answers.
+type report struct {
+	Is        string    `json:"is"`
 	Error     string    `json:"error"`
+	Seq       uint64    `json:"seq"`
 	Events    float64   `json:"events"`
 	Seconds   float64   `json:"seconds"`
 	Latencies []float64 `json:"latencies"` // ms
-
-	cpu time.Duration // of the whole browser, 0: not known
+	Heap      float64   `json:"heap"`      // bytes, 0: not known
 }
 
-func (r result) rate() float64 { return r.Events / r.Seconds }
+// result is what came of a task.
+type result struct {
+	tabs   []report
+	window time.Duration // as it was
+	times  times         // of the whole browser, in the window
+	memory memory        // at its end
+}
 
-// cost is the CPU time of an event, in microseconds.
-func (r result) cost() float64 { return r.cpu.Seconds() * 1e6 / r.Events }
+// tab is one of the browser.
+type tab struct {
+	n       int
+	ws      *websocket.Conn
+	reports chan report // closed: it is gone
+}
 
-// peer gives a page tasks and plays the server of each.
+// peer gives the tabs of a browser tasks and plays the server of each.
 type peer struct {
-	tasks   chan task
-	results chan result
-	marks   chan struct{} // a window begins
+	joined chan *tab
+	tabs   []*tab // in the order in which they were opened
+	run    int
 
-	mu  sync.Mutex
-	run *running
+	mu    sync.Mutex
+	flows []*flow // of the task under way
 }
 
-// running is the task that the page is at.
-type running struct {
-	task
-	credit chan struct{}
-}
+func newPeer() *peer { return &peer{joined: make(chan *tab)} }
 
-func newPeer() *peer {
-	return &peer{tasks: make(chan task), results: make(chan result), marks: make(chan struct{})}
-}
-
-// do has the page do one task.
-func (p *peer) do(ctx context.Context, b *browser, t task) (result, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience+time.Duration(t.WarmUp+t.Window)*time.Millisecond)
+// open makes sure that there are n tabs.
+func (p *peer) open(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("no word of it: is web/dist built?"))
 	defer cancel()
-	t.Ack = ackFrames * max(t.Batch, 1)
-	run := &running{task: t, credit: make(chan struct{}, window)}
-	for range window {
-		run.credit <- struct{}{}
-	}
-	p.mu.Lock()
-	if p.run != nil {
-		run.Run = p.run.Run + 1
-	}
-	p.run = run
-	p.mu.Unlock()
-	var failed error
-	tasks := p.tasks
-	var before time.Duration
-	for failed == nil {
+	for len(p.tabs) < n {
+		if next := len(p.tabs); next > 0 {
+			if err := p.tabs[0].tell(ctx, order{Do: "open", Tab: next}); err != nil {
+				return err
+			}
+		}
 		select {
-		case tasks <- run.task:
-			tasks = nil
-		case <-p.marks:
-			before, _ = cpuTime(b.pid)
-		case r := <-p.results:
-			if r.Error != "" {
-				return r, fmt.Errorf("%s, batches of %d: the page: %s", t.Way, t.Batch, r.Error)
+		case t := <-p.joined:
+			if t.n != len(p.tabs) {
+				return fmt.Errorf("tab %d came in place of tab %d", t.n, len(p.tabs))
 			}
-			if after, ok := cpuTime(b.pid); ok {
-				r.cpu = after - before
-			}
-			return r, nil
-		case <-b.ended:
-			failed = b.err
+			p.tabs = append(p.tabs, t)
 		case <-ctx.Done():
-			failed = fmt.Errorf("%s, batches of %d: no result: %w", t.Way, t.Batch, ctx.Err())
+			return fmt.Errorf("tab %d did not open: %w", len(p.tabs), context.Cause(ctx))
 		}
 	}
-	return result{}, failed
+	return nil
+}
+
+// do has the first tabs do one task.
+func (p *peer) do(ctx context.Context, b *browser, t task) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience+t.warmUp+t.window)
+	defer cancel()
+	r, err := p.measure(ctx, b, t)
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", t, err)
+	}
+	return r, nil
+}
+
+func (p *peer) measure(ctx context.Context, b *browser, t task) (r result, err error) {
+	if err := p.open(ctx, t.tabs); err != nil {
+		return r, err
+	}
+	tabs := p.tabs[:t.tabs]
+	if err := p.begin(ctx, t, tabs); err != nil {
+		return r, err
+	}
+	if err := pause(ctx, t.warmUp); err != nil {
+		return r, err
+	}
+	if err := tell(ctx, tabs, order{Do: "mark"}); err != nil {
+		return r, err
+	}
+	began, before := time.Now(), timesOf(b.pid)
+	if err := pause(ctx, t.window); err != nil {
+		return r, err
+	}
+	r.times, r.window = timesOf(b.pid).since(before), time.Since(began)
+	if err := tell(ctx, tabs, order{Do: "end"}); err != nil {
+		return r, err
+	}
+	for _, one := range tabs {
+		got, err := one.await(ctx, "result")
+		if err != nil {
+			return r, err
+		}
+		r.tabs = append(r.tabs, got)
+	}
+	r.memory = memoryOf(b.pid)
+	// The first one has the connection: were it the first to leave, others would
+	// take over.
+	for _, one := range slices.Backward(tabs) {
+		if err := one.tell(ctx, order{Do: "stop"}); err != nil {
+			return r, err
+		}
+		if _, err := one.await(ctx, "stopped"); err != nil {
+			return r, err
+		}
+	}
+	return r, pause(ctx, settle)
+}
+
+// settle is how long what was under way has, so that it does not meet the next task.
+const settle = 200 * time.Millisecond
+
+// begin has the tabs follow events, and then those flow in full.
+func (p *peer) begin(ctx context.Context, t task, tabs []*tab) error {
+	full := make(chan struct{})
+	flows := []*flow{newFlow(t.batch, full)}
+	for i := range tabs {
+		if i == 0 || t.way == shared {
+			flows[0].acked[i] = 0
+		} else {
+			flows = append(flows, newFlow(t.batch, full, i))
+		}
+	}
+	p.run++
+	p.mu.Lock()
+	p.flows = flows
+	p.mu.Unlock()
+	begin := func(i int) error {
+		// Each at its own URL, or all at the same.
+		url := fmt.Sprintf("/events/%d/%d", p.run, i%len(flows))
+		return tabs[i].tell(ctx, order{Do: "begin", Way: t.way, URL: url, Ack: ackFrames * max(t.batch, 1)})
+	}
+	// The first one has the connection, if there is one for all.
+	if err := begin(0); err != nil {
+		return err
+	}
+	if _, err := tabs[0].await(ctx, "begun"); err != nil {
+		return err
+	}
+	for i := 1; i < len(tabs); i++ {
+		if err := begin(i); err != nil {
+			return err
+		}
+	}
+	for _, one := range tabs[1:] {
+		if _, err := one.await(ctx, "begun"); err != nil {
+			return err
+		}
+	}
+	close(full)
+	return nil
+}
+
+// flow returns the one with a number, nil: there is none.
+func (p *peer) flow(n int) *flow {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n < 0 || n >= len(p.flows) {
+		return nil
+	}
+	return p.flows[n]
+}
+
+// ack notes how far a tab is.
+func (p *peer) ack(tab int, seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.flows) > 0 {
+		p.flows[tab%len(p.flows)].ack(tab, seq)
+	}
+}
+
+func (t *tab) tell(ctx context.Context, o order) error {
+	if err := wsjson.Write(ctx, t.ws, o); err != nil {
+		return fmt.Errorf("tab %d, %s: %w", t.n, o.Do, err)
+	}
+	return nil
+}
+
+// await returns the next report, which must be the one named.
+func (t *tab) await(ctx context.Context, is string) (report, error) {
+	select {
+	case r, ok := <-t.reports:
+		switch {
+		case !ok:
+			return r, fmt.Errorf("tab %d is gone", t.n)
+		case r.Is != is:
+			return r, fmt.Errorf("tab %d: %q in place of %q: %s", t.n, r.Is, is, r.Error)
+		}
+		return r, nil
+	case <-ctx.Done():
+		return report{}, fmt.Errorf("tab %d: no %q: %w", t.n, is, context.Cause(ctx))
+	}
+}
+
+func tell(ctx context.Context, tabs []*tab, o order) error {
+	for _, t := range tabs {
+		if err := t.tell(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // The page and what it loads. Its files lie as in the repository, so that the page's
@@ -144,11 +288,8 @@ func (p *peer) handler() http.Handler {
 			http.ServeContent(w, r, path, time.Time{}, bytes.NewReader(data))
 		})
 	}
-	mux.HandleFunc("GET /next", p.next)
-	mux.HandleFunc("POST /mark", p.mark)
-	mux.HandleFunc("POST /result", p.result)
-	mux.HandleFunc("GET /events/{run}", p.socket(p.events))
-	mux.HandleFunc("GET /acks/{run}", p.socket(p.acks))
+	mux.HandleFunc("GET /tabs", accept(p.join))
+	mux.HandleFunc("GET /events/{run}/{flow}", accept(p.events))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// An isolated page has the finest clock.
 		w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -157,50 +298,14 @@ func (p *peer) handler() http.Handler {
 	})
 }
 
-// next answers with the next task, when there is one.
-func (p *peer) next(w http.ResponseWriter, r *http.Request) {
-	select {
-	case t := <-p.tasks:
-		_ = json.NewEncoder(w).Encode(t)
-	case <-r.Context().Done():
-	}
-}
-
-// mark notes that a window begins.
-func (p *peer) mark(_ http.ResponseWriter, r *http.Request) {
-	select {
-	case p.marks <- struct{}{}:
-	case <-r.Context().Done():
-	}
-}
-
-// result takes what the page has measured.
-func (p *peer) result(_ http.ResponseWriter, r *http.Request) {
-	var got result
-	if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
-		got.Error = "bad result: " + err.Error()
-	}
-	select {
-	case p.results <- got:
-	case <-r.Context().Done():
-	}
-}
-
-// socket accepts a WebSocket for the task under way.
-func (p *peer) socket(serve func(context.Context, *websocket.Conn, *running) error) http.HandlerFunc {
+// accept serves WebSockets.
+func accept(serve func(*http.Request, *websocket.Conn) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		p.mu.Lock()
-		run := p.run
-		p.mu.Unlock()
-		if run == nil || r.PathValue("run") != strconv.Itoa(run.Run) {
-			http.NotFound(w, r)
-			return
-		}
 		ws, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			return // it has been answered
 		}
-		if err := serve(r.Context(), ws, run); err != nil {
+		if err := serve(r, ws); err != nil {
 			_ = ws.Close(websocket.StatusInternalError, wire.ClipReason(err.Error()))
 			return
 		}
@@ -208,95 +313,40 @@ func (p *peer) socket(serve func(context.Context, *websocket.Conn, *running) err
 	}
 }
 
-// acks gives the events room for each message of the page.
-func (p *peer) acks(ctx context.Context, ws *websocket.Conn, run *running) error {
+// join serves a tab until it is gone.
+func (p *peer) join(r *http.Request, ws *websocket.Conn) error {
+	ws.SetReadLimit(1 << 20)
+	n, _ := strconv.Atoi(r.FormValue("tab")) // the first one has no number
+	t := &tab{n: n, ws: ws, reports: make(chan report, 1)}
+	defer close(t.reports)
+	select {
+	case p.joined <- t:
+	case <-r.Context().Done():
+		return nil
+	}
 	for {
-		if _, _, err := ws.Read(ctx); err != nil {
-			return nil //nolint:nilerr // the page has left
-		}
-		select {
-		case run.credit <- struct{}{}:
-		default:
-			return errors.New("more acks than frames")
-		}
-	}
-}
-
-// events welcomes a client and sends events until it leaves, which is an error like
-// any other: nobody is there to be told.
-func (p *peer) events(ctx context.Context, ws *websocket.Conn, run *running) error {
-	_, text, err := ws.Read(ctx)
-	if err != nil {
-		return err
-	}
-	frames, err := wire.Decode(text)
-	if err != nil {
-		return err
-	}
-	resume, ok := frames[0].(wire.Resume)
-	if !ok {
-		return errors.New("the first frame is not a resume")
-	}
-	welcome := wire.Welcome{
-		V: wire.Version, Session: "s" + strconv.Itoa(run.Run), Gen: resume.Gen, Own: wire.Answer{Epoch: epoch},
-		DedupeID: "1", DedupeMs: wire.DefaultDedupe.Milliseconds(), Subs: map[string]wire.Answer{stream: {Epoch: epoch}},
-	}
-	if err = ws.Write(ctx, websocket.MessageText, welcome.Append(nil)); err != nil {
-		return err
-	}
-	ctx = ws.CloseRead(ctx) // nothing more is wanted of the client
-	if run.Batch == paced {
-		return sendPaced(ctx, ws)
-	}
-	return sendBatches(ctx, ws, run)
-}
-
-// payload is an event of 150 bytes.
-func payload(at float64) wire.Raw {
-	head := `{"at":` + strconv.FormatFloat(at, 'f', 3, 64) + `,"symbol":"XMPL","bid":101.25,"ask":101.27,"volume":12345,"text":"`
-	return wire.Raw(head + strings.Repeat("x", 148-len(head)) + `"}`)
-}
-
-// sendBatches sends frames as fast as the page takes them.
-func sendBatches(ctx context.Context, ws *websocket.Conn, run *running) error {
-	data := make([]wire.Raw, run.Batch)
-	for i := range data {
-		data[i] = payload(0)
-	}
-	var buf []byte
-	for seq, n := uint64(1), 0; ; seq, n = seq+uint64(run.Batch), n+1 { //nolint:gosec // positive
-		if n%ackFrames == 0 {
-			select {
-			case <-run.credit:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		var f wire.Frame = wire.Events{Stream: stream, From: seq, Data: data}
-		if run.Batch == 1 {
-			f = wire.Event{Stream: stream, Seq: seq, Data: data[0]}
-		}
-		buf = f.Append(buf[:0])
-		if err := ws.Write(ctx, websocket.MessageText, buf); err != nil {
+		var got report
+		if err := wsjson.Read(r.Context(), ws, &got); err != nil {
 			return err
 		}
+		if got.Is == "ack" {
+			p.ack(n, got.Seq)
+			continue
+		}
+		select {
+		case t.reports <- got:
+		case <-r.Context().Done():
+			return nil
+		}
 	}
 }
 
-// sendPaced sends single events that say when they were sent, in ms since 1970.
-func sendPaced(ctx context.Context, ws *websocket.Conn) error {
-	ticker := time.NewTicker(time.Second / pace)
-	defer ticker.Stop()
-	for seq := uint64(1); ; seq++ {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		now := float64(time.Now().UnixMicro()) / 1000
-		f := wire.Event{Stream: stream, Seq: seq, Data: payload(now)}
-		if err := ws.Write(ctx, websocket.MessageText, f.Append(nil)); err != nil {
-			return err
-		}
+// events serves a connection of the task under way.
+func (p *peer) events(r *http.Request, ws *websocket.Conn) error {
+	n, err := strconv.Atoi(r.PathValue("flow"))
+	f := p.flow(n)
+	if err != nil || f == nil {
+		return errors.New("there are no such events")
 	}
+	return f.serve(r.Context(), ws, "s"+r.PathValue("run"))
 }

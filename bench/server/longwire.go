@@ -34,7 +34,7 @@ type endpoints struct {
 // let through, there is none.
 const (
 	unbounded = 1e6
-	none      = 1e-9
+	none      = 0.001
 )
 
 // newLongwire serves in default settings, except that as many as want to may come at
@@ -47,7 +47,7 @@ func newLongwire(quiet bool) (endpoints, error) {
 			Logger:    slog.New(slog.DiscardHandler),
 		}
 		if quiet {
-			o.Heartbeat = time.Hour
+			o.Heartbeat = 5 * time.Minute
 		}
 		change(&o)
 		s, err := server.New(o)

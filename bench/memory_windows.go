@@ -1,0 +1,4 @@
+package main
+
+// memoryOf returns zeros: there is no /proc.
+func memoryOf(int) memory { return memory{} }
