@@ -2,6 +2,7 @@
 import { expect, test } from './fixtures.js';
 import { openTabs } from './tabs.js';
 
+test.skip(({ browserName }) => browserName !== 'chromium', 'shown in Chromium');
 test.setTimeout(90_000);
 test.use({ serverFlags: ['-log-bytes', String(64 << 20)] });
 

@@ -6,6 +6,8 @@ import { expectOneHub, hide, openTab, openTabs, received, shared } from './tabs.
 /** @typedef {import('@playwright/test').BrowserContext} Context */
 /** @typedef {import('@playwright/test').Page} Page */
 
+// Nothing here is of the browser's: Chromium tells, and is twice as quick.
+test.skip(({ browserName }) => browserName !== 'chromium', 'shown in Chromium');
 test.beforeEach(({ allowedErrors }) => void allowedErrors.push(...socketErrors, ...fetchErrors));
 
 /**
