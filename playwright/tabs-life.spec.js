@@ -370,17 +370,26 @@ async function followAs(page, identity) {
   });
 }
 
-test('the user of one tab is another now, and neither gets or sends what is the other’s', async ({
-  context,
-  server,
-}) => {
+/**
+ * Two tabs of ann that share a connection.
+ *
+ * @param {import('@playwright/test').BrowserContext} context
+ */
+async function openTabsOfAnn(context) {
   const [one, two] = [await context.newPage(), await context.newPage()];
   await openPage(one);
   await openPage(two);
   await loginAs(one, 'ann');
   for (const page of [one, two]) await followAs(page, 'ann');
   const hub = await expectOneHub([one, two]);
-  const [follower, first] = hub === 0 ? [two, one] : [one, two];
+  return hub === 0 ? { hub: one, other: two } : { hub: two, other: one };
+}
+
+test('the user of one tab is another now, and neither gets or sends what is the other’s', async ({
+  context,
+  server,
+}) => {
+  const { hub: first, other: follower } = await openTabsOfAnn(context);
 
   // The follower changes hands while the connection of the first user lives on.
   await follower.evaluate(() => window.client.close());
@@ -417,13 +426,7 @@ test('the tab with the socket changes users, and the other tab of the first ends
   context,
   server,
 }) => {
-  const [one, two] = [await context.newPage(), await context.newPage()];
-  await openPage(one);
-  await openPage(two);
-  await loginAs(one, 'ann');
-  for (const page of [one, two]) await followAs(page, 'ann');
-  const hub = await expectOneHub([one, two]);
-  const [left, changed] = hub === 0 ? [two, one] : [one, two];
+  const { hub: changed, other: left } = await openTabsOfAnn(context);
   await loginAs(changed, 'bob');
   await changed.evaluate(() => {
     window.client.close();

@@ -9,6 +9,14 @@ import { LongwireError, textOf } from './errors.js';
 /** @typedef {Types.StreamStatus['state']} Mode */
 /** @typedef {Record<string, any> & { t: string }} Frame */
 
+/**
+ * Whether what an answer says of the log reaches back to the position.
+ * @param {Frame} answer
+ * @param {Position | null} at
+ */
+const covers = ({ epoch, first, seq }, at) =>
+  !!at && at.epoch === epoch && first <= at.seq && at.seq <= seq;
+
 export class Stream {
   /** @type {Mode} */ mode = 'asking';
   /** @type {Position | null} */ pos;
@@ -71,13 +79,7 @@ export class Stream {
     } else if (!this.#asked && !this.#lost) {
       this.pos ??= { seq: a.seq, epoch: a.epoch };
       this.mode = 'following';
-    } else if (
-      this.pos &&
-      this.#asked &&
-      this.#asked.epoch === a.epoch &&
-      a.first <= this.#asked.seq &&
-      this.#asked.seq <= a.seq
-    ) {
+    } else if (this.pos && covers(a, this.#asked)) {
       this.mode = 'following';
       this.#kept = false;
       const missed = Math.max(0, a.seq - this.pos.seq);
@@ -92,17 +94,10 @@ export class Stream {
   /**
    * Keeps a position that was voided together with those of other tabs, and asks
    * from there: the log still covers it.
-   * @param {Frame} a
+   * @param {Frame} answer
    */
-  #keeps({ epoch, first, seq }) {
-    const { pos } = this;
-    const keeps =
-      this.tab.shared &&
-      !this.#kept &&
-      !!pos &&
-      pos.epoch === epoch &&
-      first <= pos.seq &&
-      pos.seq <= seq;
+  #keeps(answer) {
+    const keeps = this.tab.shared && !this.#kept && covers(answer, this.pos);
     this.#kept = keeps;
     if (keeps) this.ask();
     return keeps;
