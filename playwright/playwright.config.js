@@ -10,7 +10,7 @@ export default defineConfig({
   testMatch: '*.spec.js',
   timeout: 30_000,
   expect: { timeout: 10_000 }, // a busy machine is slow, not wrong
-  workers: 1, // each test runs a server and a browser, and some watch the clock
+  workers: 2, // each test runs a server and a browser, and most of them wait
   retries: 0, // what a second try would hide is what these tests are for
   forbidOnly: Boolean(process.env.CI),
   reporter: 'list',
@@ -36,6 +36,7 @@ export default defineConfig({
     },
     {
       name: 'firefox',
+      workers: 1, // it fills a small machine by itself
       use: {
         browserName: 'firefox',
         // A Firefox as Mozilla builds it is driven by WebDriver BiDi.

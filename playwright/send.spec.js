@@ -137,7 +137,11 @@ test('a message that the server cannot take now is sent again, and those after i
   // 4409, may come before the welcome of the second, and is then seen.
   await expect
     .poll(() => page.evaluate(() => window.log.filter((line) => !/^(live|down 4409)/.test(line))))
-    .toEqual(['busy cancelled not-sent', 'after acked 1']);
+    .toEqual([
+      // It may be on its way once more at the moment of the abort.
+      expect.stringMatching(/^busy cancelled (not-sent|unknown)$/),
+      'after acked 1',
+    ]);
 });
 
 test('a message is withdrawn by its signal, and it is said whether it may have gone', async ({

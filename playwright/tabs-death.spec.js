@@ -8,8 +8,7 @@ import { expectOneHub, expectUnbroken, openTab, openTabs, printTimes, publishing
 /** @typedef {import('@playwright/test').Page} Page */
 /** @typedef {import('./fixtures.js').Fixtures['server']} Server */
 
-const quickRounds = 10;
-const slowRounds = 3;
+const times = 10;
 const stream = 'test/a';
 
 for (const each of [test, inChromium]) {
@@ -39,18 +38,17 @@ async function liveAgain(page, before) {
  * @param {object} run
  * @param {Context} run.context
  * @param {Server} run.server
- * @param {number} run.rounds
  * @param {string} run.what
  * @param {string} [run.origin]
  * @param {(page: Page, pages: Page[]) => Promise<() => Promise<boolean>>} run.go what happens to it; the result is
  *   called when the others are live again, and says whether the tab came back
  */
-async function rounds({ context, server, rounds, what, origin, go }) {
+async function rounds({ context, server, what, origin, go }) {
   const { pages } = await openTabs(context, 3, [stream], {}, origin);
   const published = publishing(server, stream);
   /** @type {number[]} */
-  const times = [];
-  for (let round = 0; round < rounds; round++) {
+  const took = [];
+  for (let round = 0; round < times; round++) {
     const hub = await expectOneHub(pages, 30_000);
     const [gone] = pages.splice(hub, 1);
     if (!gone) throw new Error('there is no hub');
@@ -58,7 +56,7 @@ async function rounds({ context, server, rounds, what, origin, go }) {
     const death = Date.now();
     const back = await go(gone, pages);
     const lives = await Promise.all(pages.map((page, i) => liveAgain(page, before[i] ?? 0)));
-    times.push(...lives.map((live) => live - death));
+    took.push(...lives.map((live) => live - death));
     pages.push((await back()) ? gone : await openTab(context, [stream], {}, origin));
   }
   await expectOneHub(pages, 30_000);
@@ -66,13 +64,13 @@ async function rounds({ context, server, rounds, what, origin, go }) {
   await publish(server, stream, last + 1, 10); // the newest tab may have had none so far
   for (const page of pages) await expectUnbroken(page, stream, last + 10);
   await expectReport(server, { connections: 1 });
-  printTimes(`${what}, from there until the others are live`, times);
+  printTimes(`${what}, from there until the others are live`, took);
 }
 
 test('the hub is closed', async ({ context, server }) => {
   test.setTimeout(180_000);
   await rounds({
-    ...{ context, server, rounds: quickRounds, what: 'closed' },
+    ...{ context, server, what: 'closed' },
     go: async (page) => {
       await page.close();
       return async () => false;
@@ -83,7 +81,7 @@ test('the hub is closed', async ({ context, server }) => {
 test('the hub crashes', async ({ context, server }) => {
   test.setTimeout(180_000);
   await rounds({
-    ...{ context, server, rounds: quickRounds, what: 'crashed' },
+    ...{ context, server, what: 'crashed' },
     go: async (page) => {
       const session = await context.newCDPSession(page);
       const crash = page.waitForEvent('crash');
@@ -100,15 +98,20 @@ test('the hub crashes', async ({ context, server }) => {
 test('the main thread of the hub is blocked for 20 s', async ({ context, server }) => {
   test.setTimeout(300_000);
   await rounds({
-    ...{ context, server, rounds: slowRounds, what: 'blocked' },
+    ...{ context, server, what: 'blocked' },
     go: async (page) => {
+      const before = await page.evaluate(() => window.lives.length);
       const blocked = page.evaluate(() => {
         const end = performance.now() + 20_000;
         while (performance.now() < end);
       });
       return async () => {
         await blocked;
-        return true;
+        // It finds the other hub by itself. But a tab deposes only three hubs in ten
+        // minutes; so the one that was deposed, which deposed the last, makes room.
+        await liveAgain(page, before);
+        await page.close();
+        return false;
       };
     },
   });
@@ -117,7 +120,7 @@ test('the main thread of the hub is blocked for 20 s', async ({ context, server 
 inChromium('the hub is frozen', async ({ context, server }) => {
   test.setTimeout(180_000);
   await rounds({
-    ...{ context, server, rounds: slowRounds, what: 'frozen', origin: new URL(server.url).origin },
+    ...{ context, server, what: 'frozen', origin: new URL(server.url).origin },
     go: async (page, [other]) => {
       await other?.bringToFront();
       await expect.poll(() => page.evaluate(() => document.hidden)).toBe(true);

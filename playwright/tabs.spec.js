@@ -22,6 +22,7 @@ test('ten tabs open one socket and load one wasm, and each has every event once'
   context,
   server,
 }) => {
+  test.setTimeout(60_000); // ten tabs take their time to open
   /** @type {string[]} */
   const requests = [];
   context.on('request', (request) => requests.push(new URL(request.url()).pathname));
@@ -119,8 +120,12 @@ test('eight tabs that start in one moment have one hub, though two are busy and 
       }
     };
   });
-  const pages = await Promise.all(Array.from({ length: 8 }, () => context.newPage()));
-  await Promise.all(pages.map((page) => openPage(page)));
+  const pages = [];
+  for (let i = 0; i < 8; i++) {
+    const page = await context.newPage();
+    await openPage(page);
+    pages.push(page);
+  }
   await Promise.all(
     pages.map(async (page, i) => {
       await connectTab(page, ['test/a']);
