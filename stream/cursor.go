@@ -37,6 +37,9 @@ func (l *Log) Cursor(after uint64, signal chan<- struct{}) *Cursor {
 	return c
 }
 
+// Log returns the log that the cursor was made by.
+func (c *Cursor) Log() *Log { return c.log }
+
 // After returns the position: the number of the last event that was read.
 func (c *Cursor) After() uint64 {
 	c.log.mu.Lock()
@@ -62,11 +65,15 @@ func (c *Cursor) Pending() bool { return c.pending.Load() }
 // them. from is the number of the first; nothing appended means that the cursor
 // is at the head. Do not modify the data: the log and other readers share it.
 //
-// The error is ErrFellOff, and then the cursor has not moved: Seek it.
+// The error is ErrFellOff, and then the cursor has not moved: Seek it. Or it is
+// ErrVoid: there is nothing to be read here any more.
 func (c *Cursor) Next(dst [][]byte, budget int) (from uint64, events [][]byte, err error) {
 	l := c.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.void {
+		return 0, dst, ErrVoid
+	}
 	l.expire(time.Now())
 	first := l.first()
 	if c.after < first || c.after > l.head {

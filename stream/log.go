@@ -25,6 +25,8 @@ var (
 	ErrFull = errors.New("stream: log has reached the last sequence number")
 	// ErrSealed is returned after Seal. The log is unchanged.
 	ErrSealed = errors.New("stream: log is sealed")
+	// ErrVoid is returned after Void. The log is unchanged.
+	ErrVoid = errors.New("stream: the log's numbering has come to an end")
 	// ErrFellOff is returned by Cursor.Next when entries behind the cursor's
 	// position are gone, and for a position beyond the head.
 	ErrFellOff = errors.New("stream: position is not covered by the log")
@@ -82,6 +84,7 @@ type Log struct {
 	entries queue
 	bytes   int64 // of entries
 	sealed  bool
+	void    bool
 	caught  []*Cursor
 }
 
@@ -95,7 +98,7 @@ func NewLog(epoch string, limits Limits) *Log {
 func (l *Log) Epoch() string { return l.epoch }
 
 // Append adds an event and returns its number. It copies data. The error is
-// ErrTooLarge, ErrFull or ErrSealed, and then nothing was added.
+// ErrTooLarge, ErrFull, ErrSealed or ErrVoid, and then nothing was added.
 func (l *Log) Append(data []byte) (seq uint64, err error) {
 	if int64(len(data)) > l.limits.Bytes {
 		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), l.limits.Bytes)
@@ -105,6 +108,8 @@ func (l *Log) Append(data []byte) (seq uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
+	case l.void:
+		return 0, ErrVoid
 	case l.sealed:
 		return 0, ErrSealed
 	case l.head == MaxSeq:
@@ -179,7 +184,13 @@ func (l *Log) Bounds() (first, head uint64) {
 // reader standing there has missed nothing that it cannot still read.
 func (l *Log) Covers(epoch string, after uint64) bool {
 	first, head := l.Bounds()
-	return epoch == l.epoch && first <= after && after <= head
+	return epoch == l.epoch && first <= after && after <= head && !l.isVoid()
+}
+
+func (l *Log) isVoid() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.void
 }
 
 type entry struct {

@@ -28,6 +28,17 @@ func (l *Log) Seal() {
 	l.sealed = true
 }
 
+// Void ends the log, because its numbering has started anew in another one: it lets
+// its entries go, covers nothing and tells its readers, whose next Next returns
+// ErrVoid. It can be called twice.
+func (l *Log) Void() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.void = true
+	l.entries, l.bytes = queue{}, 0
+	l.wake()
+}
+
 // State returns what the log holds. Do not modify the data: the log and its
 // readers share it. Seal the log first if another one is to carry its numbering
 // on, or the two will give the same number to different events.

@@ -115,3 +115,46 @@ func TestRestoreNamesWhatIsWrong(t *testing.T) {
 		t.Errorf("the longest times: %v, want an empty log at 1", err)
 	}
 }
+
+func TestVoidEndsALogAndTellsItsReaders(t *testing.T) {
+	log := stream.NewLog("e", stream.Limits{})
+	for range 3 {
+		if _, err := log.Append([]byte("1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal := make(chan struct{}, 1)
+	caughtUp, behind := log.Cursor(3, signal), log.Cursor(1, nil)
+	if _, data, err := caughtUp.Next(nil, 100); err != nil || len(data) > 0 || caughtUp.Pending() {
+		t.Fatalf("Next at the head: %d events, %v, pending %v", len(data), err, caughtUp.Pending())
+	}
+	log.Void()
+	log.Void()
+	select {
+	case <-signal:
+	default:
+		t.Error("no signal")
+	}
+	if !caughtUp.Pending() {
+		t.Error("Pending is false, although there is something to be told")
+	}
+	for _, c := range []*stream.Cursor{caughtUp, behind, log.Cursor(3, nil)} {
+		if _, data, err := c.Next(nil, 100); !errors.Is(err, stream.ErrVoid) || len(data) > 0 {
+			t.Errorf("Next: %d events, %v, want ErrVoid", len(data), err)
+		}
+		if c.Log() != log {
+			t.Error("Log is another one")
+		}
+	}
+	if _, err := log.Append([]byte("1")); !errors.Is(err, stream.ErrVoid) {
+		t.Errorf("Append: %v, want ErrVoid", err)
+	}
+	for after := range uint64(4) {
+		if log.Covers("e", after) {
+			t.Errorf("it covers %d", after)
+		}
+	}
+	if first, head := log.Bounds(); first != 3 || head != 3 {
+		t.Errorf("bounds %d, %d, want 3, 3", first, head)
+	}
+}
