@@ -210,7 +210,13 @@ func (c *conn) welcome(r wire.Resume) error {
 	if r.User != "" && r.User != c.identity.User {
 		return &closing{wire.CloseForbidden, "resume: user: not the authenticated one", deniedOtherUser}
 	}
-	if !c.s.gate.pass(c.s.sessions.knows(r.Session, c.identity.User), c.stop) {
+	ctx, cancel := context.WithTimeout(c.s.ctx, storeTime)
+	defer cancel()
+	known, err := c.s.knows(ctx, r.Session, c.identity.User)
+	if err != nil {
+		return c.s.storeAway(err)
+	}
+	if !c.s.gate.pass(known, c.stop) {
 		return &closing{wire.CloseTryLater, c.s.admission.later().reason(), deniedWelcomes}
 	}
 	c.base = r.V == 0
@@ -224,7 +230,7 @@ func (c *conn) welcome(r wire.Resume) error {
 			subs[name] = wire.Answer{Error: wire.ErrLimit}
 			continue
 		}
-		f, refused := c.follow(name)
+		f, refused := c.follow(name, r.Subs[name])
 		if f == nil {
 			subs[name] = refused
 			continue
@@ -239,11 +245,14 @@ func (c *conn) welcome(r wire.Resume) error {
 	if err := c.fence(r); err != nil {
 		return err
 	}
-	own := &follow{topic: c.session.own}
-	resumed := c.session.id == r.Session
+	own := &follow{topic: &topic{feed: c.session.Own(), state: &c.s.topics.ownState}}
+	resumed := c.session.ID() == r.Session
 	if c.base && r.Own.Has && resumed {
 		// The session id stands for the epoch.
-		r.Own.Epoch = own.topic.log.Epoch()
+		r.Own.Epoch = own.topic.log().Epoch()
+	}
+	if err := c.s.sync(own.topic, r.Own); err != nil {
+		return c.s.storeAway(err)
 	}
 	var learnedOwn *flight
 	if !r.Own.Has {
@@ -272,43 +281,54 @@ func (c *conn) fence(r wire.Resume) error {
 	if !c.isOpen() {
 		return errGone // closed while the application was asked
 	}
-	sess, old, gen, denied := c.s.sessions.attach(c, r.Session, c.identity.User, r.Gen)
-	if denied == deniedUser {
-		return &closing{wire.CloseTooMany, c.s.admission.later().reason(), denied}
+	if !c.s.users.enter(c.identity.User, r.Session) {
+		return &closing{wire.CloseTooMany, c.s.admission.later().reason(), deniedUser}
 	}
-	if denied != notDenied {
-		return &closing{wire.CloseNotNewest, wire.GenReason(gen), denied}
+	ctx, cancel := context.WithTimeout(c.s.ctx, storeTime)
+	defer cancel()
+	sess, err := c.s.store.Attach(ctx, Attachment{
+		Session: r.Session, User: c.identity.User, Gen: r.Gen, Fenced: c.fenced,
+	})
+	u := c.s.users.entered(c, sess)
+	if other, ok := errors.AsType[*NotNewestError](err); ok {
+		return &closing{wire.CloseNotNewest, wire.GenReason(other.Gen), deniedNotNewest}
 	}
-	if old != nil {
-		c.s.counters.superseded.Add(1)
-		old.close(&closing{code: wire.CloseNotNewest, reason: wire.GenReason(gen), denial: deniedNotNewest})
+	if err != nil {
+		return c.s.storeAway(err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
-		c.s.sessions.detach(sess, c) // end did not know of it
+	if c.ended { // end did not know of it
+		c.s.users.leave(c, sess)
+		sess.Detach()
 		return errGone
 	}
-	c.session, c.gen = sess, gen
+	c.session, c.user = sess, u
 	return nil
+}
+
+// fenced is called when a newer connection has taken the session over.
+func (c *conn) fenced(gen uint64) {
+	c.s.counters.superseded.Add(1)
+	c.close(&closing{code: wire.CloseNotNewest, reason: wire.GenReason(gen), denial: deniedNotNewest})
 }
 
 func (c *conn) welcomeFrame(own wire.Answer, subs map[string]wire.Answer) wire.Frame {
 	o := &c.s.opts
 	w := wire.Welcome{
 		V:         wire.Version,
-		Session:   c.session.id,
+		Session:   c.session.ID(),
 		Own:       own,
 		Heartbeat: o.Heartbeat.Milliseconds(),
 		MaxFrame:  wire.MaxClientFrame,
 		Window:    int64(o.Window),
 		Spread:    o.Spread.Milliseconds(),
-		DedupeID:  c.session.memory.id,
+		DedupeID:  c.session.DedupeID(),
 		DedupeMs:  o.DedupeWindow.Milliseconds(),
 		Subs:      subs,
 	}
 	if !c.base {
-		w.Gen, w.User = c.gen, c.identity.User
+		w.Gen, w.User = c.session.Gen(), c.identity.User
 	}
 	return w
 }

@@ -29,8 +29,8 @@ type conn struct {
 	ws       *websocket.Conn
 
 	// Set before the goroutines start; session under mu, as end may come first.
-	session *session
-	gen     uint64
+	session Session
+	user    *user
 	base    bool // the client speaks the base frames only
 	batch   bool // the client reads events frames and arrays of frames
 
@@ -131,7 +131,8 @@ func (c *conn) end() {
 	c.s.replays.leave(c)
 	c.s.admission.leave(c.address)
 	if sess != nil {
-		c.s.sessions.detach(sess, c)
+		c.s.users.leave(c, sess)
+		sess.Detach()
 	}
 	c.s.remove(c) // last: a drain that waits for it finds all of it gone
 }

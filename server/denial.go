@@ -29,6 +29,7 @@ const (
 	deniedBadHello
 	deniedOtherUser
 	deniedNotNewest
+	deniedStore
 	deniedGone
 
 	denials // how many there are
@@ -39,7 +40,7 @@ func (d denial) String() string {
 	return [denials]string{
 		"", "closed", "draining", "origin", "rate", "connections", "address", "unauthorized", "forbidden",
 		"failed", "bad_upgrade", "user_connections", "welcomes", "no_hello", "bad_hello",
-		"other_user", "not_newest", "gone",
+		"other_user", "not_newest", "store", "gone",
 	}[d]
 }
 

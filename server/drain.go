@@ -82,8 +82,8 @@ func (s *Server) Drain(ctx context.Context, window time.Duration) (DrainReport, 
 }
 
 // Ready returns a handler that answers 200 while the node should get connections,
-// and 503 from the beginning of a drain, or Close. It needs no login: it is for a
-// balancer.
+// and 503 from the beginning of a drain, or Close, and while the store does not
+// answer. It needs no login: it is for a balancer.
 func (s *Server) Ready() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s.mu.Lock()
@@ -94,6 +94,8 @@ func (s *Server) Ready() http.Handler {
 			reject(w, deniedClosed, 0)
 		case unready:
 			reject(w, deniedDraining, 0)
+		case s.store.Stale() > 0:
+			reject(w, deniedStore, 0)
 		default:
 			w.Header().Set("Cache-Control", "no-store")
 			_, _ = w.Write([]byte("ready\n")) // fails only when the peer has gone

@@ -1,8 +1,11 @@
 package server
 
-// EpochOf returns the epoch of a named stream.
+// EpochOf returns the epoch of a named stream of a server that keeps it in memory.
 func (s *Server) EpochOf(stream string) string {
-	s.topics.mu.RLock()
-	defer s.topics.mu.RUnlock()
-	return s.topics.all[stream].log.Epoch()
+	s.memory.streams.mu.RLock()
+	defer s.memory.streams.mu.RUnlock()
+	return s.memory.streams.all[stream].log.Epoch()
 }
+
+// OpenMemory opens the store of a server without Options.Store.
+func OpenMemory(o StoreOptions) (Store, error) { return newMemoryStore(o), nil }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/longwire/longwire/stream"
 	"github.com/longwire/longwire/wire"
@@ -27,45 +28,54 @@ type follow struct {
 
 // drop gives the follow up.
 func (f *follow) drop(s *Server) {
-	if f.cursor != nil {
-		f.cursor.Close()
-	}
+	f.lift()
 	s.topics.leave(f.topic)
 }
 
-// place puts the cursor at after, but never forward.
-func (f *follow) place(after uint64, wake chan<- struct{}) {
+// place puts the cursor at after in the log, but never forward in the same one.
+func (f *follow) place(log *stream.Log, after uint64, wake chan<- struct{}) {
 	switch {
-	case f.cursor == nil:
-		f.cursor = f.topic.log.Cursor(after, wake)
+	case f.cursor == nil || f.cursor.Log() != log:
+		f.lift()
+		f.cursor = log.Cursor(after, wake)
 	case after < f.cursor.After():
 		f.cursor.Seek(after)
 	}
 }
 
+// lift takes the cursor away, if there is one.
+func (f *follow) lift() {
+	if f.cursor != nil {
+		f.cursor.Close()
+		f.cursor = nil
+	}
+}
+
+const renumbered = "the stream's numbering has started anew"
+
 // ask answers what a client wants of the stream, and sets the follow accordingly.
 // learned is a run of the snapshot function that may be used, or nil. It needs
 // c.mu.
 func (c *conn) ask(f *follow, want wire.Want, learned *flight) wire.Answer {
-	log := f.topic.log
+	log := f.topic.log()
 	first, head := log.Bounds()
 	a := wire.Answer{Seq: head, Epoch: log.Epoch(), First: first}
 	gap := ""
 	switch {
 	case !want.Has:
 		if !c.s.snapshots.mayHave(f.topic) {
-			f.place(head, c.wake)
+			f.place(log, head, c.wake)
 			poke(c.wake)
 			return a
 		}
 	case want.Epoch != log.Epoch():
-		gap = "the stream's numbering has started anew"
+		gap = renumbered
 	case want.After > head:
 		gap = "the position is beyond the stream's head"
 	case want.After < first:
 		gap = "the log no longer reaches back to the position"
 	default:
-		f.place(want.After, c.wake)
+		f.place(log, want.After, c.wake)
 		f.replay = f.cursor.After() < head
 		poke(c.wake)
 		return a
@@ -93,13 +103,14 @@ func (c *conn) owe(f *follow, gap string, learned *flight) {
 // c.mu.
 func (c *conn) pay(f *follow, o *output) {
 	var result snapshotResult
+	log := f.topic.log()
 	if f.flight != nil {
 		done := f.flight.result.Load()
 		if done == nil {
 			return
 		}
 		result = *done
-		if result.frame != nil && f.topic.log.First() > result.seq {
+		if result.frame != nil && (result.epoch != log.Epoch() || log.First() > result.seq) {
 			if f.overtaken++; f.overtaken < 2 {
 				f.flight = c.s.snapshots.join(f.topic, c.identity, c.wake)
 				return
@@ -112,30 +123,32 @@ func (c *conn) pay(f *follow, o *output) {
 		c.reset(f, o, cmp.Or(result.reason, f.gap, "the stream has no snapshot"))
 		return
 	}
-	f.place(result.seq, c.wake)
+	f.place(log, result.seq, c.wake)
 	c.s.counters.snapshots.Add(1)
 	o.shared(f.topic.name, nil, result.frame, nil, c.batch)
 }
 
 // reset writes that there is a gap which nothing bridges. It needs c.mu.
 func (c *conn) reset(f *follow, o *output, reason string) {
-	log := f.topic.log
+	log := f.topic.log()
 	first, head := log.Bounds()
-	f.place(head, c.wake)
+	f.place(log, head, c.wake)
 	c.s.counters.resets.Add(1)
 	o.frame(wire.Reset{Stream: f.topic.name, Seq: head, Epoch: log.Epoch(), First: first, Reason: reason}, c.batch)
 }
 
-// fall is for a cursor that fell off its log. It needs c.mu.
-func (c *conn) fall(f *follow, o *output) {
-	const gap = "the connection was too slow for the log"
-	f.cursor.Close()
-	f.cursor = nil
+// fall is for a cursor that fell off its log, or whose log was voided. It needs c.mu.
+func (c *conn) fall(f *follow, o *output, err error) {
+	gap := "the connection was too slow for the log"
+	if errors.Is(err, stream.ErrVoid) {
+		gap = renumbered
+	}
+	f.lift()
 	if !c.s.snapshots.mayHave(f.topic) {
 		c.reset(f, o, gap)
 		return
 	}
-	log := f.topic.log
+	log := f.topic.log()
 	first, head := log.Bounds()
 	c.s.counters.resets.Add(1)
 	o.frame(wire.Reset{
@@ -159,7 +172,7 @@ func (c *conn) read(f *follow, o *output) {
 	o.data = data
 	if err != nil {
 		f.replay = false
-		c.fall(f, o)
+		c.fall(f, o, err)
 		return
 	}
 	f.replay = f.replay && f.cursor.Pending()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"time"
@@ -33,11 +34,11 @@ func (c *conn) handle(m wire.Msg) {
 	c.msgBytes = max(c.msgBytes-len(m.Body), 0)
 	ended := c.ended
 	c.mu.Unlock()
-	if ended && (c.s.ctx.Err() != nil || !c.s.sessions.isNewest(c.session, c.gen)) {
-		return // the newer connection, or the next server, is sent it again
+	if ended && c.s.ctx.Err() != nil {
+		return // the next server is sent it again
 	}
 	if h := c.hold; h.id != "" && h.id != m.ID && c.s.clock()-h.since < holdLife {
-		c.reply(m.ID, answer{refusal: &Refusal{Code: wire.NackBusy, Reason: "after message " + h.id, Retry: h.retry}})
+		c.reply(m.ID, refuse(wire.NackBusy, "after message "+h.id, h.retry))
 		c.strike()
 		return
 	}
@@ -48,10 +49,13 @@ func (c *conn) handle(m wire.Msg) {
 	a, limited := c.limit()
 	if !limited {
 		c.strikes = 0
-		a = c.settle(m)
+		var superseded bool
+		if a, superseded = c.settle(m); superseded {
+			return // the newer connection is sent it again
+		}
 	}
-	if a.refusal != nil && a.refusal.Retry > 0 {
-		c.hold = hold{id: m.ID, retry: a.refusal.Retry, since: c.s.clock()}
+	if a.Refusal != nil && a.Refusal.Retry > 0 {
+		c.hold = hold{id: m.ID, retry: a.Refusal.Retry, since: c.s.clock()}
 	}
 	c.reply(m.ID, a)
 	if limited {
@@ -68,15 +72,15 @@ func (s *Server) handled(n int) {
 }
 
 // limit refuses a message for now when its user sends too many.
-func (c *conn) limit() (a answer, limited bool) {
-	limiter := c.session.memory.limiter
+func (c *conn) limit() (a Answer, limited bool) {
+	limiter := c.user.limiter
 	if limiter.Allow() {
-		return answer{}, false
+		return Answer{}, false
 	}
 	// Until then there is room for all that may be in flight, or for a burst.
 	n := float64(min(c.s.opts.Window, limiter.Burst()))
 	retry := time.Duration(n / float64(limiter.Limit()) * float64(time.Second))
-	return answer{refusal: &Refusal{
+	return Answer{Refusal: &Refusal{
 		Code: wire.NackBusy, Reason: "too many messages", Retry: min(max(retry, minLimitRetry), maxLimitRetry),
 	}}, true
 }
@@ -95,63 +99,70 @@ func (c *conn) strike() {
 	}
 }
 
-// settle finds the answer: in memory, or by running the message.
-func (c *conn) settle(m wire.Msg) answer {
-	memory := c.session.memory
-	r, finding, wait := memory.admit(m.ID, m.Body)
-	switch finding {
-	case admitted:
-		a := c.run(m)
-		memory.settle(r, a)
-		return a
-	case known:
+// settle finds the answer: the store has it, or the message is run. superseded says
+// that the session has a newer connection, and the message was not looked at.
+func (c *conn) settle(m wire.Msg) (a Answer, superseded bool) {
+	sum := sha256.Sum256(m.Body)
+	found, err := c.session.Admit(c.s.ctx, m.ID, [16]byte(sum[:16]))
+	switch {
+	case c.s.ctx.Err() != nil && err != nil:
+		return refuse(wire.NackUnknown, "the server is closing", 0), false
+	case err != nil:
+		c.s.log.Error("longwire: a message is refused for now: the store does not answer", "error", err)
+		return refuse(wire.NackBusy, "the store does not answer", appRetry), false
+	}
+	switch found.Kind {
+	case Admitted:
+		return c.session.Settle(m.ID, c.run(m)), false
+	case Answered:
 		c.s.counters.duplicates.Add(1)
-		select {
-		case <-r.done:
-			return r.answer
-		case <-c.s.ctx.Done():
-			return answer{refusal: &Refusal{Code: wire.NackUnknown, Reason: "the server is closing"}}
-		}
-	case conflicts:
-		return answer{refusal: &Refusal{Code: wire.NackConflict, Reason: "the id was used with another body"}}
-	case full:
-		return answer{refusal: &Refusal{Code: wire.NackBusy, Reason: "too many messages to remember", Retry: wait}}
+		return found.Answer, false
+	case Conflict:
+		return refuse(wire.NackConflict, "the id was used with another body", 0), false
+	case Full:
+		return refuse(wire.NackBusy, "too many messages to remember", found.Wait), false
+	case Superseded:
+		return Answer{}, true
 	}
 	panic("unreachable")
 }
 
+func refuse(code, reason string, retry time.Duration) Answer {
+	return Answer{Refusal: &Refusal{Code: code, Reason: reason, Retry: retry}}
+}
+
 // run calls OnMessage and turns what it returns into an answer that can be sent.
-func (c *conn) run(m wire.Msg) answer {
+func (c *conn) run(m wire.Msg) Answer {
 	if c.s.opts.OnMessage == nil {
-		return answer{refusal: &Refusal{Code: wire.NackFailed, Reason: "this server takes no messages"}}
+		return refuse(wire.NackFailed, "this server takes no messages", 0)
 	}
 	c.s.counters.messages.Add(1)
 	defer observe(c.s.counters.messageTime, time.Now())
 	var result json.RawMessage
 	err := c.s.guard("OnMessage", func() (err error) {
 		result, err = c.s.opts.OnMessage(c.s.ctx, Message{
-			Identity: c.identity, Session: c.session.id, ID: m.ID, Body: json.RawMessage(m.Body),
+			Identity: c.identity, Session: c.session.ID(), ID: m.ID, Body: json.RawMessage(m.Body),
 		})
 		return err
 	})
 	if err == nil {
 		if len(result) == 0 {
-			return answer{}
+			return Answer{}
 		}
 		if err = checkPayload(result); err != nil {
 			c.s.log.Error("longwire: OnMessage: result is left out of the ack", "error", err)
-			return answer{}
+			return Answer{}
 		}
-		return answer{result: append(json.RawMessage(nil), result...)}
+		return Answer{Result: append(json.RawMessage(nil), result...)}
 	}
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
-		return answer{refusal: presentable(refusal)}
+		return Answer{Refusal: presentable(refusal)}
 	}
 	if errors.Is(err, errPanicked) || c.s.ctx.Err() != nil || errors.Is(err, ErrSealed) {
-		return answer{refusal: &Refusal{Code: wire.NackUnknown, Reason: "the handler did not finish"}}
+		return refuse(wire.NackUnknown, "the handler did not finish", 0)
 	}
 	c.s.log.Error("longwire: OnMessage failed", "error", err)
-	return answer{refusal: &Refusal{Code: wire.NackFailed, Reason: "the handler failed"}}
+	return refuse(wire.NackFailed, "the handler failed", 0)
 }
 
 // presentable returns the application's refusal with defaults and within what a
@@ -173,14 +184,14 @@ func presentable(r *Refusal) *Refusal {
 	return p
 }
 
-func (c *conn) reply(id string, a answer) {
-	if a.refusal == nil {
-		c.answer(wire.Ack{ID: id, Result: wire.Raw(a.result)})
+func (c *conn) reply(id string, a Answer) {
+	if a.Refusal == nil {
+		c.answer(wire.Ack{ID: id, Result: wire.Raw(a.Result)})
 		return
 	}
 	c.s.counters.refused.Add(1)
 	c.answer(wire.Nack{
-		ID: id, Code: a.refusal.Code, Reason: a.refusal.Reason,
-		HasRetry: a.refusal.Retry > 0, Retry: a.refusal.Retry.Milliseconds(),
+		ID: id, Code: a.Refusal.Code, Reason: a.Refusal.Reason,
+		HasRetry: a.Refusal.Retry > 0, Retry: a.Refusal.Retry.Milliseconds(),
 	})
 }

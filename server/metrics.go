@@ -96,6 +96,7 @@ func newCollector(s *Server) *collector {
 	c.snapshots(s)
 	c.messages(s)
 	c.drain(s)
+	c.store(s)
 	c.counter("panics_total", "Panics of the application's functions, each logged.", &n.panics)
 	c.histograms = []prometheus.Histogram{n.recovery, n.batch, n.snapshotTime, n.messageTime}
 	return c
@@ -107,15 +108,15 @@ func (c *collector) connections(s *Server) {
 	c.gauge("connections_limit", "Admission.Connections: how many may be open.", func() int { return s.opts.Admission.Connections })
 
 	sessions := prometheus.NewDesc(namespace+"sessions", "Sessions that are known, live ones having a connection.", []string{"state"}, nil)
-	session := func(state string, read func(all, live int) int) {
+	session := func(state string, read func() int) {
 		c.samples = append(c.samples, sample{sessions, prometheus.GaugeValue, []string{state}, func() float64 {
-			return float64(read(s.sessions.count()))
+			return float64(read())
 		}})
 	}
-	session("live", func(_, live int) int { return live })
-	session("idle", func(all, live int) int { return all - live })
+	session("live", s.users.count)
+	session("idle", func() int { return max(s.store.Stats().Sessions-s.users.count(), 0) })
 
-	c.gauge("streams", "Named streams that are known.", s.topics.count)
+	c.gauge("streams", "Named streams that are known.", func() int { return s.store.Stats().Streams })
 	c.gauge("streams_limit", "Options.Streams: up to how many a sub may create one.", func() int { return s.opts.Streams })
 
 	closed := prometheus.NewDesc(namespace+"connections_closed_total",
@@ -193,6 +194,20 @@ func (c *collector) drain(s *Server) {
 	c.gauge("drain_phase", "0: serving, 1: not ready, in grace, 2: closing connections, 3: drained.", func() int { phase, _ := s.drainState(); return phase })
 	c.gauge("drain_connections", "Connections that a drain has still to move, 0 before its window.", func() int { _, left := s.drainState(); return left })
 	c.counter("drain_forced_total", "Connections that a drain dropped at its end.", &s.counters.forced)
+}
+
+func (c *collector) store(s *Server) {
+	read := func(name, help string, kind prometheus.ValueType, value func() float64) {
+		c.samples = append(c.samples, sample{prometheus.NewDesc(namespace+name, help, nil, nil), kind, nil, value})
+	}
+	read("store_stale_seconds", "For how long the store has not answered, 0 while it does.", prometheus.GaugeValue,
+		func() float64 { return s.store.Stale().Seconds() })
+	read("store_renumbered_total", "Streams whose numbering started anew while they were followed here.", prometheus.CounterValue,
+		func() float64 { return float64(s.store.Stats().Renumbered) })
+	read("store_holes_total", "Times that events of a stream did not arrive by themselves and were read from the store.", prometheus.CounterValue,
+		func() float64 { return float64(s.store.Stats().Holes) })
+	read("store_corrupt_total", "Entries of the store that could not be read: who was before them got a snapshot.", prometheus.CounterValue,
+		func() float64 { return float64(s.store.Stats().Corrupt) })
 }
 
 // init makes the histograms.

@@ -128,6 +128,7 @@ func TestEachMetricMoves(t *testing.T) {
 	limits := exported{"connections_limit": 10_000, "streams_limit": 100_000}
 	moved := map[string]bool{"connections_limit": true, "streams_limit": true}
 	names := map[string]bool{}
+	away, anew := &trouble{}, &trouble{}
 
 	for name, tt := range map[string]struct {
 		options server.Options
@@ -308,6 +309,14 @@ func TestEachMetricMoves(t *testing.T) {
 		}, want: exported{
 			"drain_phase": 3, "drain_connections": 0, "drain_forced_total": 1, "connections": 0, "connections_closed_total{1012,server}": 1,
 		}},
+		"store away": {options: server.Options{Store: away.open}, happen: func(_ *testing.T, _ *world) {
+			away.goAway()
+			time.Sleep(time.Second)
+		}, want: exported{"store_stale_seconds": 1}},
+		"numbered anew": {options: server.Options{Store: anew.open}, happen: func(_ *testing.T, w *world) {
+			w.join("ann", `"subs":{"s":{}}`)
+			anew.number("s", "anew")
+		}, want: exported{"store_renumbered_total": 1, "store_holes_total": 2, "store_corrupt_total": 3, "resets_total": 1}},
 		"draining": {options: server.Options{}, happen: func(t *testing.T, w *world) {
 			w.join("ann")
 			w.join("bob")
@@ -422,7 +431,7 @@ func TestLabelsAreFromFixedSets(t *testing.T) {
 		"code":    codes,
 		"reason": {
 			"address", "bad_hello", "bad_upgrade", "closed", "connections", "draining", "failed", "forbidden", "gone",
-			"no_hello", "not_newest", "origin", "other_user", "rate", "unauthorized", "user_connections", "welcomes",
+			"no_hello", "not_newest", "origin", "other_user", "rate", "store", "unauthorized", "user_connections", "welcomes",
 		},
 	}
 	inWorld(t, server.Options{}, func(t *testing.T, w *world) {

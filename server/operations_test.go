@@ -202,7 +202,7 @@ func TestDashboardShowsWhatIsExported(t *testing.T) {
 			}
 		}
 	}
-	want(t, "rows", rows, []string{"Overview", "Recoveries", "Refusals", "Streams and fan-out", "Messages", "Drain"})
+	want(t, "rows", rows, []string{"Overview", "Recoveries", "Refusals", "Streams and fan-out", "Messages", "Drain", "Store"})
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		if strings.HasPrefix(name, "longwire_") && !shown[name] && !shown[histogramOf(name)+"_bucket"] {
 			t.Errorf("no panel shows %s", name)

@@ -200,6 +200,11 @@ type Options struct {
 	// Snapshots is how many snapshot functions run at once. Default 8.
 	Snapshots int
 
+	// Store opens what outlives connections, when several nodes are to share it: see
+	// package redisstore. New opens it and Close closes it. nil: in memory, for this
+	// node alone.
+	Store func(StoreOptions) (Store, error)
+
 	// StateFile is the path of a file through which a planned restart costs clients
 	// nothing: SaveState writes it, and the next New with that path takes it over, so
 	// that positions, sessions and the answers to messages still count. Empty: a
@@ -304,8 +309,21 @@ func (o Options) prepare() (Options, error) {
 		origins[i] = strings.ToLower(origin)
 	}
 	o.Origins = origins
+	if o.Store != nil && o.StateFile != "" {
+		bad("StateFile", o.StateFile, "must be empty with Options.Store: that keeps the state")
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	return o, errors.Join(errs...)
+}
+
+// store returns what a store needs to know of the options.
+func (o *Options) store() StoreOptions {
+	return StoreOptions{
+		Log: o.Log, StreamLife: o.StreamLife, SessionLife: o.SessionLife,
+		DedupeWindow: o.DedupeWindow, DedupeLimit: o.DedupeLimit,
+		Streams: o.Streams, UserSessions: o.UserSessions, IdleSessions: o.IdleSessions,
+		Logger: o.Logger,
+	}
 }

@@ -133,11 +133,14 @@ func FuzzClientFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		c := newConn(s, Identity{})
 		c.greeting = false
-		sess, _, gen, _ := s.sessions.attach(c, "", "", 0)
-		c.session, c.gen = sess, gen
-		c.follows = []*follow{{topic: sess.own}}
+		sess, err := s.store.Attach(t.Context(), Attachment{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.session, c.user = sess, s.users.entered(c, sess)
+		c.follows = []*follow{{topic: &topic{feed: sess.Own(), state: &s.topics.ownState}}}
 		kept := bytes.Clone(msg)
-		err := c.take(msg)
+		err = c.take(msg)
 		s.wg.Wait() // the lanes
 		if !bytes.Equal(msg, kept) {
 			t.Errorf("the message was changed")
@@ -158,6 +161,7 @@ func FuzzClientFrame(f *testing.F) {
 		for _, f := range c.follows {
 			f.drop(s)
 		}
-		s.sessions.detach(sess, c)
+		s.users.leave(c, sess)
+		sess.Detach()
 	})
 }

@@ -20,7 +20,7 @@ func (s *Server) Publish(ctx context.Context, stream string, data []byte) (seq u
 	if err = s.mayPublish(ctx, data); err != nil {
 		return 0, fmt.Errorf("server: publish to %s: %w", stream, err)
 	}
-	seq, err = s.topics.publish(stream, data)
+	seq, err = s.store.Publish(ctx, stream, data)
 	if err != nil {
 		return 0, fmt.Errorf("server: publish to %s: %w", stream, err)
 	}
@@ -36,15 +36,13 @@ func (s *Server) PublishTo(ctx context.Context, user string, data []byte) (sessi
 	if user == "" {
 		return 0, errors.New("server: publish: user must not be empty")
 	}
-	if err := s.mayPublish(ctx, data); err != nil {
+	if err = s.mayPublish(ctx, data); err != nil {
 		return 0, fmt.Errorf("server: publish to a user: %w", err)
 	}
-	for _, own := range s.sessions.ofUser(user) {
-		if _, err := own.log.Append(data); err != nil {
-			return sessions, fmt.Errorf("server: publish to a user: %w", err)
-		}
-		s.counters.published.Add(1)
-		sessions++
+	sessions, err = s.store.PublishTo(ctx, user, data)
+	s.counters.published.Add(uint64(sessions)) //nolint:gosec // a count
+	if err != nil {
+		return sessions, fmt.Errorf("server: publish to a user: %w", err)
 	}
 	return sessions, nil
 }
@@ -57,11 +55,7 @@ func (s *Server) PublishToSession(ctx context.Context, session string, data []by
 	if err = s.mayPublish(ctx, data); err != nil {
 		return 0, fmt.Errorf("server: publish to a session: %w", err)
 	}
-	own := s.sessions.own(session)
-	if own == nil {
-		return 0, fmt.Errorf("server: publish to a session: %w", ErrNoSession)
-	}
-	if seq, err = own.log.Append(data); err != nil {
+	if seq, err = s.store.PublishToSession(ctx, session, data); err != nil {
 		return 0, fmt.Errorf("server: publish to a session: %w", err)
 	}
 	s.counters.published.Add(1)

@@ -43,7 +43,7 @@ func (c *conn) recheck() {
 	c.rechecking = false
 	var names []string
 	for _, f := range c.follows {
-		if f.topic.session == nil {
+		if !f.topic.isOwn() {
 			names = append(names, f.topic.name)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/longwire/longwire/stream"
 	"github.com/longwire/longwire/wire"
 )
 
@@ -20,8 +19,10 @@ import (
 type Server struct {
 	opts      Options
 	log       *slog.Logger
+	store     Store
+	memory    *memoryStore // the store, if it is our own
 	topics    topics
-	sessions  sessions
+	users     users
 	snapshots snapshots
 	counters  counters
 	admission *admission
@@ -29,13 +30,14 @@ type Server struct {
 	replays   replays
 	drain     drain
 	started   time.Time
-	dedupeID  string      // names the memory of the message ids of users
-	state     *stateFile  // nil without Options.StateFile
 	sealed    atomic.Bool // no event is published any more
 
 	// ctx is given to the application's functions and ends with Close.
 	ctx    context.Context //nolint:containedctx // belongs to the server, not to a call
 	cancel context.CancelFunc
+
+	closing  sync.Once
+	closeErr error // of the store
 
 	mu     sync.Mutex
 	closed bool
@@ -44,13 +46,8 @@ type Server struct {
 
 	handling atomic.Int64 // messages that have arrived and are not settled
 
-	sweeper *time.Timer // nil while there is nothing to forget
-	wg      sync.WaitGroup
+	wg sync.WaitGroup
 }
-
-// sweepEvery is how often what nobody uses is looked for. So it is kept for up to
-// that much longer than its life.
-const sweepEvery = 15 * time.Second
 
 // New returns a server, or an error that names each bad option. It takes over what
 // is in Options.StateFile. The server starts nothing until it is used, but that it
@@ -61,40 +58,53 @@ func New(options Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		opts:     o,
-		log:      o.Logger,
-		dedupeID: newEpoch(),
-		started:  time.Now(),
-		conns:    make(map[*conn]struct{}),
-		left:     make(chan struct{}, 1),
+		opts:    o,
+		log:     o.Logger,
+		started: time.Now(),
+		conns:   make(map[*conn]struct{}),
+		left:    make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.topics.init(s)
-	s.sessions.init(s)
+	s.users.init(s)
 	s.snapshots.s = s
 	s.counters.init()
 	s.admission = newAdmission(&s.opts)
 	s.gate = newGate(s.opts.Admission.Welcomes)
 	s.replays.free = s.opts.Admission.Replays
-	if o.StateFile != "" {
-		if err := s.openState(); err != nil {
-			return nil, fmt.Errorf("server: Options.StateFile: %w", err)
-		}
+	if err := s.openStore(); err != nil {
+		return nil, err
 	}
 	return s, nil
+}
+
+// openStore opens the store that the options name, or one in memory.
+func (s *Server) openStore() (err error) {
+	o := &s.opts
+	if o.Store != nil {
+		if s.store, err = o.Store(o.store()); err != nil {
+			return fmt.Errorf("server: Options.Store: %w", err)
+		}
+		return nil
+	}
+	s.memory = newMemoryStore(o.store())
+	s.store = s.memory
+	if o.StateFile != "" {
+		if err = s.memory.openState(o.StateFile); err != nil {
+			return fmt.Errorf("server: Options.StateFile: %w", err)
+		}
+	}
+	return nil
 }
 
 // Close closes every connection with 1001, ends the contexts of the application's
 // functions and waits until they and all goroutines of the server have returned:
 // at most about six seconds plus what those functions take. From its start on
-// upgrades and probes are answered 503 and publishing fails. A second call waits
-// as well.
+// upgrades and probes are answered 503 and publishing fails. Last it closes the
+// store, whose error it returns. A second call waits as well.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	if s.sweeper != nil {
-		s.sweeper.Stop()
-	}
 	conns := s.allConns()
 	s.mu.Unlock()
 	s.cancel()
@@ -102,7 +112,8 @@ func (s *Server) Close() error {
 		c.close(&closing{code: wire.CloseGoingAway, reason: "server closed", denial: deniedClosed})
 	}
 	s.wg.Wait()
-	return nil
+	s.closing.Do(func() { s.closeErr = s.store.Close() })
+	return s.closeErr
 }
 
 // allConns needs s.mu.
@@ -188,36 +199,8 @@ func validCloseCode(code int) bool {
 	return 3000 <= code && code <= 4999
 }
 
-// wantSweep makes sure that what is idle now is looked at later.
-func (s *Server) wantSweep() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sweeper == nil && !s.closed {
-		s.sweeper = time.AfterFunc(sweepEvery, s.sweep)
-	}
-}
-
-func (s *Server) sweep() {
-	again := s.sessions.forget()
-	again = s.topics.forget() || again
-	s.mu.Lock()
-	s.sweeper = nil
-	s.mu.Unlock()
-	if again {
-		s.wantSweep()
-	}
-}
-
 // clock is the elapsed time since New: a wall clock that is set moves nothing.
 func (s *Server) clock() time.Duration { return time.Since(s.started) }
-
-func (s *Server) newLog() *stream.Log {
-	log := stream.NewLog(newEpoch(), s.opts.Log)
-	if s.sealed.Load() {
-		log.Seal()
-	}
-	return log
-}
 
 // newEpoch returns a name for a numbering, or a memory, that was not used before:
 // 60 random bits.

@@ -33,6 +33,7 @@ type flight struct {
 // none: empty when the stream just has no snapshots.
 type snapshotResult struct {
 	frame  []byte
+	epoch  string
 	seq    uint64
 	reason string
 }
@@ -44,7 +45,7 @@ const failedSnapshot = "the snapshot failed"
 const learnTime = time.Second
 
 func (sn *snapshots) hasFunction(t *topic) bool {
-	if t.session != nil {
+	if t.isOwn() {
 		return sn.s.opts.SessionSnapshot != nil
 	}
 	return sn.s.opts.Snapshot != nil
@@ -129,10 +130,11 @@ func (sn *snapshots) compute(ctx context.Context, f *flight) snapshotResult {
 	s, t := sn.s, f.topic
 	s.counters.computed.Add(1)
 	defer observe(s.counters.snapshotTime, time.Now())
-	before := t.log.Head()
+	log := t.log()
+	before := log.Head()
 	var snap Snapshot
 	err := s.guard("Snapshot", func() (err error) {
-		if t.session != nil {
+		if t.isOwn() {
 			snap, err = s.opts.SessionSnapshot(ctx, f.identity)
 		} else {
 			snap, err = s.opts.Snapshot(ctx, t.name)
@@ -144,18 +146,21 @@ func (sn *snapshots) compute(ctx context.Context, f *flight) snapshotResult {
 		return snapshotResult{}
 	}
 	t.state.Store(snapshotExists)
+	if snap.HasSeq && snap.Seq > log.Head() && err == nil {
+		err = t.feed.Sync(ctx) // what was published elsewhere may not have arrived yet
+	}
 	switch {
 	case !snap.HasSeq:
 		snap.Seq = before
-	case snap.Seq > t.log.Head():
+	case snap.Seq > log.Head():
 		snap.Seq = 0 // of an older numbering, so from before all events of this one
 	}
 	var frame []byte
 	if err == nil {
-		frame, err = encodeSnapshot(t, snap)
+		frame, err = encodeSnapshot(t.name, log.Epoch(), snap)
 	}
 	if err == nil {
-		return snapshotResult{frame: frame, seq: snap.Seq}
+		return snapshotResult{frame: frame, epoch: log.Epoch(), seq: snap.Seq}
 	}
 	s.log.Error("longwire: no snapshot", "stream", t.name, "error", err)
 	reason := failedSnapshot
@@ -167,12 +172,12 @@ func (sn *snapshots) compute(ctx context.Context, f *flight) snapshotResult {
 }
 
 // encodeSnapshot checks a snapshot of the application's, and encodes it.
-func encodeSnapshot(t *topic, snap Snapshot) ([]byte, error) {
+func encodeSnapshot(name, epoch string, snap Snapshot) ([]byte, error) {
 	if err := checkPayload(snap.State); err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	frame := wire.Snapshot{
-		HasSeq: true, Seq: snap.Seq, Epoch: t.log.Epoch(), Stream: t.name, State: wire.Raw(snap.State),
+		HasSeq: true, Seq: snap.Seq, Epoch: epoch, Stream: name, State: wire.Raw(snap.State),
 	}.Append(nil)
 	if len(frame) > wire.MaxServerFrame {
 		return nil, &Refusal{Reason: fmt.Sprintf("the snapshot is too large: %d bytes, at most %d", len(frame), wire.MaxServerFrame)}

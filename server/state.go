@@ -9,24 +9,9 @@ import (
 // Everything else goes on: what was published before is still delivered. It can be
 // called twice.
 func (s *Server) Seal() {
-	s.sealed.Store(true) // logs that are made from now on are born sealed
-	s.topics.seal()
-	s.sessions.seal()
-}
-
-func (ts *topics) seal() {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	for _, t := range ts.all {
-		t.log.Seal()
-	}
-}
-
-func (ss *sessions) seal() {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	for _, sess := range ss.all {
-		sess.own.log.Seal()
+	s.sealed.Store(true)
+	if s.memory != nil {
+		s.memory.seal() // and so a call that is on its way
 	}
 }
 
@@ -42,7 +27,8 @@ func (ss *sessions) seal() {
 // none, and the call can be repeated. The file is complete and on the disk when it
 // returns nil, and was never there in part.
 func (s *Server) SaveState() error {
-	if s.state == nil {
+	m := s.memory
+	if m == nil || m.state == nil {
 		return errors.New("server: save state: Options.StateFile is not set")
 	}
 	s.mu.Lock()
@@ -56,9 +42,9 @@ func (s *Server) SaveState() error {
 		return err
 	}
 	s.Seal()
-	s.state.saving.Lock()
-	defer s.state.saving.Unlock()
-	if err := writeFile(s.state.path, s.writeState); err != nil {
+	m.state.saving.Lock()
+	defer m.state.saving.Unlock()
+	if err := writeFile(m.state.path, m.writeState); err != nil {
 		return fmt.Errorf("server: save state: %w", err)
 	}
 	return nil

@@ -49,8 +49,8 @@ var (
 // openState makes this run the one that may save, and takes over what the last one
 // has saved. A file that is not taken over is no error; that the next one could not
 // be told from it is.
-func (s *Server) openState() error {
-	path, err := filepath.Abs(s.opts.StateFile)
+func (m *memoryStore) openState(file string) error {
+	path, err := filepath.Abs(file)
 	if err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func (s *Server) openState() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	found, loaded, refused, err := s.findState(path, string(bytes.TrimSpace(marker)))
+	found, loaded, refused, err := m.findState(path, string(bytes.TrimSpace(marker)))
 	if err != nil {
 		return err
 	}
-	s.state = &stateFile{path: path, run: rand.Text()}
+	m.state = &stateFile{path: path, run: rand.Text()}
 	// From here on nobody can use the file again, even if we go no further.
-	if err = writeFile(path+markerSuffix, s.state.mark); err != nil {
+	if err = writeFile(path+markerSuffix, m.state.mark); err != nil {
 		return err
 	}
 	switch {
@@ -73,25 +73,25 @@ func (s *Server) openState() error {
 	case found:
 		err = moveAside(path, refusedSuffix)
 	case len(marker) > 0:
-		s.log.Warn("longwire: the last run has saved no state: streams begin anew, so each client gets a snapshot", "file", path)
+		m.opts.Logger.Warn("longwire: the last run has saved no state: streams begin anew, so each client gets a snapshot", "file", path)
 	}
 	if err != nil {
 		return err
 	}
 	if refused != nil {
-		s.log.Error("longwire: saved state is refused: streams begin anew, so each client gets a snapshot, "+
+		m.opts.Logger.Error("longwire: saved state is refused: streams begin anew, so each client gets a snapshot, "+
 			"and the outcome of messages that had no answer yet is unknown", "file", path, "reason", refused)
 		return nil
 	}
 	if found {
-		s.install(loaded)
+		m.install(loaded)
 	}
 	return nil
 }
 
 // findState reads the file of the run that the marker names. refused says why it is
 // not to be used; err that it should not even be moved.
-func (s *Server) findState(path, marker string) (found bool, loaded *loadedState, refused, err error) {
+func (m *memoryStore) findState(path, marker string) (found bool, loaded *loadedState, refused, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -109,7 +109,7 @@ func (s *Server) findState(path, marker string) (found bool, loaded *loadedState
 	if marker == "" {
 		return true, nil, errNoMarker, nil
 	}
-	loaded, refused = s.readState(f, info.Size(), marker, time.Now())
+	loaded, refused = m.readState(f, info.Size(), marker, time.Now())
 	return true, loaded, refused, nil
 }
 

@@ -19,11 +19,11 @@ import (
 	"github.com/longwire/longwire/wire"
 )
 
-// fullServer has a little of everything that is saved, a message that still runs
+// fullStore has a little of everything that is saved, a message that still runs
 // included.
-func fullServer(tb testing.TB) *Server {
+func fullStore(tb testing.TB) *memoryStore {
 	tb.Helper()
-	s := emptyServer(tb)
+	s := emptyStore(tb)
 	s.state = &stateFile{run: "run"}
 	for _, data := range []string{`1`, `{"a": "<\u2028>"}`} {
 		if _, err := s.Publish(context.Background(), "s", []byte(data)); err != nil {
@@ -31,37 +31,50 @@ func fullServer(tb testing.TB) *Server {
 		}
 	}
 	for gen, user := range []string{"ann", "", "ann"} {
-		sess, _, _, denied := s.sessions.attach(nil, "", user, uint64(gen+1))
-		if _, err := sess.own.log.Append([]byte(`"own"`)); err != nil || denied != notDenied {
-			tb.Fatal(denied, err)
+		sess, err := s.Attach(tb.Context(), Attachment{User: user, Gen: uint64(gen + 1)})
+		if err != nil {
+			tb.Fatal(err)
 		}
-		s.sessions.detach(sess, nil)
-		for id, a := range map[string]*answer{
+		if _, err = sess.Own().Log().Append([]byte(`"own"`)); err != nil {
+			tb.Fatal(err)
+		}
+		for id, a := range map[string]*Answer{
 			"ack":    {},
-			"result": {result: json.RawMessage(`[1, 2]`)},
-			"nack":   {refusal: &Refusal{Code: "no", Reason: "never"}},
-			"busy":   {refusal: &Refusal{Code: "busy", Retry: time.Second}},
+			"result": {Result: json.RawMessage(`[1, 2]`)},
+			"nack":   {Refusal: &Refusal{Code: "no", Reason: "never"}},
+			"busy":   {Refusal: &Refusal{Code: "busy", Retry: time.Second}},
 			"runs":   nil,
 		} {
-			if r, got, _ := sess.memory.admit(id, []byte(`1`)); got == admitted && a != nil {
-				sess.memory.settle(r, *a)
+			if user == "ann" && gen > 0 {
+				break // the answers are the user's
+			}
+			if f, err := sess.Admit(tb.Context(), id, sumOne); err != nil || f.Kind != Admitted {
+				tb.Fatalf("message %s: %+v, %v", id, f, err)
+			}
+			if a != nil {
+				sess.Settle(id, *a)
 			}
 		}
+		sess.Detach()
 	}
 	return s
 }
 
-func emptyServer(tb testing.TB) *Server {
+// sumOne and sumTwo stand for the bodies of messages.
+var sumOne, sumTwo = [16]byte{1}, [16]byte{2}
+
+func emptyStore(tb testing.TB) *memoryStore {
 	tb.Helper()
-	s, err := New(Options{Logger: slog.New(slog.DiscardHandler)})
+	o, err := Options{Logger: slog.New(slog.DiscardHandler)}.prepare()
 	if err != nil {
 		tb.Fatal(err)
 	}
+	s := newMemoryStore(o.store())
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
-func saved(tb testing.TB, s *Server) []byte {
+func saved(tb testing.TB, s *memoryStore) []byte {
 	tb.Helper()
 	var file bytes.Buffer
 	if err := s.writeState(&file); err != nil {
@@ -70,52 +83,52 @@ func saved(tb testing.TB, s *Server) []byte {
 	return file.Bytes()
 }
 
-func load(s *Server, file []byte) (*loadedState, error) {
+func load(s *memoryStore, file []byte) (*loadedState, error) {
 	return s.readState(bytes.NewReader(file), int64(len(file)), "run", time.Now())
 }
 
 func TestStateComesBack(t *testing.T) {
-	first, second := fullServer(t), emptyServer(t)
-	before := first.topics.all["s"].log.State()
+	first, second := fullStore(t), emptyStore(t)
+	before := first.streams.all["s"].log.State()
 	loaded, err := load(second, saved(t, first))
 	if err != nil {
 		t.Fatal(err)
 	}
 	second.install(loaded)
-	if second.dedupeID != first.dedupeID || second.topics.count() != 1 || len(second.sessions.all) != 3 {
-		t.Errorf("%d streams, %d sessions", second.topics.count(), len(second.sessions.all))
+	if second.dedupeID != first.dedupeID || second.streams.count() != 1 || len(second.sessions.all) != 3 {
+		t.Errorf("%d streams, %d sessions", second.streams.count(), len(second.sessions.all))
 	}
 	for id, sess := range first.sessions.all {
 		again := second.sessions.all[id]
-		if again == nil || again.gen != sess.gen || again.user != sess.user || again.memory.id != sess.memory.id {
+		if again == nil || again.gen != sess.gen || again.user != sess.user || again.answers.id != sess.answers.id {
 			t.Fatalf("session %+v came back as %+v", sess, again)
 		}
-		if !again.own.log.Covers(sess.own.log.Epoch(), 0) || again.own.log.Head() != 1 {
-			t.Errorf("own stream: head %d", again.own.log.Head())
+		if !again.log.Covers(sess.log.Epoch(), 0) || again.log.Head() != 1 {
+			t.Errorf("own stream: head %d", again.log.Head())
 		}
-		for id, want := range map[string]answer{
+		for id, want := range map[string]Answer{
 			"ack":    {},
-			"result": {result: json.RawMessage(`[1, 2]`)},
-			"nack":   {refusal: &Refusal{Code: "no", Reason: "never"}},
-			"runs":   {refusal: &Refusal{Code: wire.NackUnknown, Reason: "the server was restarted while it ran"}},
+			"result": {Result: json.RawMessage(`[1, 2]`)},
+			"nack":   {Refusal: &Refusal{Code: "no", Reason: "never"}},
+			"runs":   {Refusal: &Refusal{Code: wire.NackUnknown, Reason: "the server was restarted while it ran"}},
 		} {
-			r, admission, _ := again.memory.admit(id, []byte(`1`))
-			if admission != known {
+			r, _ := again.answers.admit(id, sumOne)
+			if r == nil {
 				t.Fatalf("message %s would run again", id)
 			}
 			<-r.done
 			if !reflect.DeepEqual(r.answer, want) {
 				t.Errorf("message %s: answer %+v, want %+v", id, r.answer, want)
 			}
-			if _, admission, _ = again.memory.admit(id, []byte(`2`)); admission != conflicts {
+			if _, f := again.answers.admit(id, sumTwo); f.Kind != Conflict {
 				t.Errorf("message %s: another body is not told from it", id)
 			}
 		}
-		if again.memory.byID["busy"] != nil {
+		if again.answers.byID["busy"] != nil {
 			t.Error("a refusal for now was remembered")
 		}
 	}
-	after := second.topics.all["s"].log.State()
+	after := second.streams.all["s"].log.State()
 	if after.Epoch != before.Epoch || after.Head != 2 || !slices.EqualFunc(before.Entries, after.Entries,
 		func(a, b stream.Entry) bool { return bytes.Equal(a.Data, b.Data) && b.Age >= a.Age }) {
 		t.Errorf("stream %+v came back as %+v", before, after)
@@ -123,8 +136,8 @@ func TestStateComesBack(t *testing.T) {
 }
 
 func TestEveryDamageIsRefused(t *testing.T) {
-	s := emptyServer(t)
-	file := saved(t, fullServer(t))
+	s := emptyStore(t)
+	file := saved(t, fullStore(t))
 	if _, err := load(s, file); err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +172,8 @@ func complete(body []byte) []byte {
 }
 
 func TestStateThatMakesNoSenseIsRefused(t *testing.T) {
-	s := emptyServer(t)
-	header, _, _ := strings.Cut(string(saved(t, fullServer(t))), "\n")
+	s := emptyStore(t)
+	header, _, _ := strings.Cut(string(saved(t, fullStore(t))), "\n")
 	header += "\n"
 	beforeDedupe, _, _ := strings.Cut(header, `"dedupe"`)
 	body := `"body":"AAAAAAAAAAAAAAAAAAAAAA=="`
@@ -209,12 +222,12 @@ func TestStateThatMakesNoSenseIsRefused(t *testing.T) {
 // Another process may have taken the file and saved its own in that place.
 func TestClaimKnowsTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	file := saved(t, fullServer(t))
+	file := saved(t, fullStore(t))
 	end, _, _, err := verify(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]error{string(file): nil, string(saved(t, fullServer(t))): errTaken, "": errTaken} {
+	for text, want := range map[string]error{string(file): nil, string(saved(t, fullStore(t))): errTaken, "": errTaken} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -229,20 +242,20 @@ func TestClaimKnowsTheFile(t *testing.T) {
 
 // FuzzState gives the loader files whose sum is right, whatever is in them.
 func FuzzState(f *testing.F) {
-	file := saved(f, fullServer(f))
+	file := saved(f, fullStore(f))
 	f.Add(file[:bytes.LastIndex(file, []byte(`{"end"`))])
 	f.Add([]byte(`{"header":{"version":1,"run":"run","saved":"2026-01-01T00:00:00Z","dedupe":"x","window":1}}` + "\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := emptyServer(t)
+		s := emptyStore(t)
 		loaded, err := load(s, complete(body))
 		if err != nil {
 			return
 		}
 		s.install(loaded)
 		s.state = &stateFile{run: "run"}
-		s.Seal()
+		s.seal()
 		// What was taken can be saved and taken again.
-		if _, err := load(emptyServer(t), saved(t, s)); err != nil {
+		if _, err := load(emptyStore(t), saved(t, s)); err != nil {
 			t.Errorf("%v\nof %s", err, body)
 		}
 	})

@@ -40,13 +40,13 @@ const maxAhead = time.Minute
 
 // readState reads the file that the run has written. It changes nothing: either all
 // of the file is returned, or an error that says why it is not to be used.
-func (s *Server) readState(f io.ReaderAt, size int64, run string, now time.Time) (*loadedState, error) {
+func (m *memoryStore) readState(f io.ReaderAt, size int64, run string, now time.Time) (*loadedState, error) {
 	end, body, records, err := verify(f, size)
 	if err != nil {
 		return nil, err
 	}
 	l := &stateReader{
-		s:     s,
+		m:     m,
 		dec:   json.NewDecoder(io.NewSectionReader(f, 0, body)),
 		state: loadedState{end: end, memories: make(map[string][]*record)},
 	}
@@ -64,7 +64,7 @@ func (s *Server) readState(f io.ReaderAt, size int64, run string, now time.Time)
 
 // stateReader reads records one after the other.
 type stateReader struct {
-	s     *Server
+	m     *memoryStore
 	dec   *json.Decoder
 	rec   stateRecord // the record that is looked at, empty at the end
 	n     int         // its number, from 1 on
@@ -89,7 +89,7 @@ func (l *stateReader) header(run string, now time.Time) error {
 	if err := l.next(); err != nil {
 		return err
 	}
-	h, o := l.rec.Header, &l.s.opts
+	h, o := l.rec.Header, &l.m.opts
 	if h == nil {
 		return errors.New("is not a header")
 	}
@@ -206,7 +206,7 @@ func (l *stateReader) log(r logRecord) (*stream.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stream.Restore(state, l.state.downtime, l.s.opts.Log)
+	return stream.Restore(state, l.state.downtime, l.m.opts.Log)
 }
 
 // answered is what record.done is of a message that was answered by an earlier run.
@@ -233,14 +233,14 @@ func (l *stateReader) messages() ([]*record, error) {
 		case m.Age < 0 || len(all) > 0 && m.Age > last:
 			return nil, fmt.Errorf("message %q: age %v: negative, or above that of the one before", m.ID, m.Age)
 		}
-		r := &record{id: m.ID, body: [16]byte(m.Body), done: answered, at: l.s.clock() - m.Age}
+		r := &record{id: m.ID, body: [16]byte(m.Body), done: answered, at: l.m.clock() - m.Age}
 		if m.Refused != nil {
-			r.answer.refusal = presentable(&Refusal{Code: m.Refused.Code, Reason: m.Refused.Reason})
+			r.answer.Refusal = presentable(&Refusal{Code: m.Refused.Code, Reason: m.Refused.Reason})
 		} else if m.Result != nil {
 			if err := checkPayload(m.Result); err != nil {
 				return nil, fmt.Errorf("message %q: result: %w", m.ID, err)
 			}
-			r.answer.result = m.Result
+			r.answer.Result = m.Result
 		}
 		all, last = append(all, r), m.Age
 		ids[m.ID] = true

@@ -86,7 +86,7 @@ func (n *counters) wrote(o *output) {
 
 // Stats returns the counts of this moment, each for itself.
 func (s *Server) Stats() Stats {
-	all, live := s.sessions.count()
+	stored := s.store.Stats()
 	n := &s.counters
 	var denied map[string]uint64
 	for d := notDenied + 1; d < denials; d++ {
@@ -103,9 +103,9 @@ func (s *Server) Stats() Stats {
 	}
 	return Stats{
 		Connections: s.connected(),
-		Sessions:    all,
-		Live:        live,
-		Streams:     s.topics.count(),
+		Sessions:    stored.Sessions,
+		Live:        s.users.count(),
+		Streams:     stored.Streams,
 		Handshakes:  n.handshakes.Load(),
 		Denied:      denied,
 		Shed:        n.shed.Load(),

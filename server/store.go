@@ -132,6 +132,8 @@ var (
 	// ErrUncertain is the error of a Publish… whose event may or may not be there,
 	// because the store went away before it answered and what came after has hidden it.
 	ErrUncertain = errors.New("server: the event may have been published or not")
+
+	errStoreSilent = errors.New("server: the store does not answer")
 )
 
 // StoreOptions is what a store is to keep, and for how long: the fields of Options,

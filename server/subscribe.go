@@ -42,7 +42,7 @@ func (c *conn) authorize(stream string) wire.Answer {
 // position. The answer has an error, or the caller must ask for the rest. It runs
 // where no other goroutine changes the set: before the others start, or in the
 // subs lane.
-func (c *conn) follow(stream string) (*follow, wire.Answer) {
+func (c *conn) follow(stream string, want wire.Want) (*follow, wire.Answer) {
 	if a := c.authorize(stream); a.Error != "" {
 		return nil, a
 	}
@@ -56,9 +56,18 @@ func (c *conn) follow(stream string) (*follow, wire.Answer) {
 	if named >= c.s.opts.Follows {
 		return nil, limit
 	}
-	t := c.s.topics.follow(stream)
-	if t == nil {
+	ctx, cancel := context.WithTimeout(c.s.ctx, storeTime)
+	defer cancel()
+	t, err := c.s.topics.follow(ctx, stream)
+	if errors.Is(err, ErrTooManyStreams) {
 		return nil, limit
+	}
+	if err != nil {
+		return nil, c.s.streamAway(stream, err)
+	}
+	if err = c.s.sync(t, want); err != nil {
+		c.s.topics.leave(t)
+		return nil, c.s.streamAway(stream, err)
 	}
 	f := &follow{topic: t}
 	c.mu.Lock()
@@ -69,6 +78,20 @@ func (c *conn) follow(stream string) (*follow, wire.Answer) {
 	}
 	c.follows = append(c.follows, f)
 	return f, wire.Answer{}
+}
+
+// again asks whether a stream that is followed may be asked for once more.
+func (c *conn) again(f *follow, want wire.Want) (refused wire.Answer) {
+	if !f.topic.isOwn() {
+		refused = c.authorize(f.topic.name)
+	}
+	if refused.Error != "" {
+		return refused
+	}
+	if err := c.s.sync(f.topic, want); err != nil {
+		return c.s.streamAway(f.topic.name, err)
+	}
+	return wire.Answer{}
 }
 
 // unfollow gives a stream up, if it is followed.
@@ -101,11 +124,10 @@ func (c *conn) subscribe(sub wire.Sub) {
 	f := c.find(sub.Stream)
 	c.mu.Unlock()
 	var refused wire.Answer
-	switch {
-	case f == nil:
-		f, refused = c.follow(sub.Stream)
-	case sub.Stream != "":
-		refused = c.authorize(sub.Stream)
+	if f == nil {
+		f, refused = c.follow(sub.Stream, sub.Want)
+	} else {
+		refused = c.again(f, sub.Want)
 	}
 	if refused.Error != "" {
 		c.unfollow(sub.Stream)

@@ -150,7 +150,7 @@ func (w *writer) act(d due) bool {
 		o.control(opPing, nil)
 	}
 	if d.heartbeat {
-		o.frame(wire.Heartbeat{}, false)
+		o.frame(wire.Heartbeat{Stale: c.s.store.Stale().Milliseconds()}, false)
 	}
 	if w.write(o) != nil {
 		return false
