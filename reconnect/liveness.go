@@ -30,9 +30,13 @@ type liveness struct {
 	pongWait  time.Duration
 	pongBound deadline // within this
 	stalled   bool
+	stale     time.Duration // for how long the server has not heard from its store
 }
 
 func (l *liveness) reset() { *l = liveness{pingN: l.pingN, stalled: l.stalled} }
+
+// maxStale is the longest silence of a store that is believed.
+const maxStale = 24 * time.Hour
 
 // heard notes that something has arrived.
 func (m *Machine) heard() {
@@ -117,6 +121,13 @@ func (m *Machine) checkLiveness() {
 	}
 }
 
+// storeStale notes what the server says of its store, or shows by an event.
+func (m *Machine) storeStale(stale time.Duration) {
+	if m.live.stale != stale {
+		m.live.stale, m.changed = stale, true
+	}
+}
+
 // announced handles a heartbeat; with next, a large frame follows.
 func (m *Machine) announced(f wire.Heartbeat) {
 	if f.Next > int64(m.p.MaxMessage) {
@@ -124,6 +135,9 @@ func (m *Machine) announced(f wire.Heartbeat) {
 		m.giveUp(f.Stream, "a frame of this stream is larger than the client takes")
 		m.abandon(wire.CloseTooBig, "a frame larger than the client takes was announced")
 		return
+	}
+	if f.Next == 0 { // else it is not the regular one
+		m.storeStale(time.Duration(min(f.Stale, maxStale.Milliseconds())) * time.Millisecond)
 	}
 	if f.Next > 0 && m.live.idle.on {
 		extra := time.Duration(f.Next) * time.Second / largeFrameRate

@@ -243,3 +243,32 @@ func TestAnOverdueAcknowledgementWaitsWhileNothingIsRead(t *testing.T) {
 	s.do(reconnect.Stalled{})
 	s.wantFrame(conn, `{"t":"ack","id":"m"}`, "settle m accepted")
 }
+
+func TestASilentStoreIsShownUntilItIsBack(t *testing.T) {
+	s, conn := settled(t)
+	stale := func(want time.Duration) {
+		t.Helper()
+		if got := s.m.Status().Stale; got != want {
+			t.Errorf("stale for %v, want %v", got, want)
+		}
+	}
+	s.wantFrame(conn, `{"t":"hb","stale":15000}`, "live")
+	stale(15 * time.Second)
+	s.wantFrame(conn, `{"t":"hb","stale":30000}`, "live")
+	s.wantFrame(conn, `{"t":"hb","next":6553600}`) // announces a frame, and says nothing of the store
+	stale(30 * time.Second)
+	s.wantFrame(conn, hb, "live")
+	stale(0)
+	s.wantFrame(conn, hb)
+
+	// An event shows it too.
+	s.wantFrame(conn, `{"t":"hb","stale":9007199254740991}`, "live")
+	stale(24 * time.Hour)
+	s.do(reconnect.Received{Conn: conn, Data: []byte(`{"t":"event","seq":1,"data":1}`)})
+	stale(0)
+
+	// And it is the store of that server: of the next one nothing is known.
+	s.wantFrame(conn, `{"t":"hb","stale":15000}`, "live")
+	s.do(reconnect.Closed{Conn: conn, Code: 1006})
+	stale(0)
+}

@@ -79,8 +79,10 @@ func (m *Machine) frame(f wire.Frame, text []byte) {
 	switch f := f.(type) {
 	case wire.Unknown:
 	case wire.Event:
+		m.storeStale(0)
 		m.events(f.Stream, f.Seq, 1, f, text)
 	case wire.Events:
+		m.storeStale(0)
 		m.events(f.Stream, f.From, uint64(len(f.Data)), f, text)
 	case wire.Subbed:
 		m.subbed(f, text)

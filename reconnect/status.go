@@ -68,6 +68,10 @@ type Status struct {
 	// Interrupted says that there has been no session for Policy.CalmAfter, or
 	// that there will be none: what a page shows to people.
 	Interrupted bool
+	// Stale is for how long the server has not heard from the store behind it, as its
+	// last heartbeat said, 0 while it does: the connection is fine, and nothing new can
+	// come of it until the store is back.
+	Stale time.Duration
 	// Attempt counts the attempts since the last stable session, 0 for none.
 	Attempt int
 	// NextRetry is when the next attempt starts, zero when none is planned.

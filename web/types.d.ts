@@ -159,6 +159,8 @@ export interface Status {
   lastClose: { code: number; reason: string } | null;
   /** There has been no session for `calmAfterMs`, or there will be none: what to show to people. */
   interrupted: boolean;
+  /** For how long the server has not heard from the store behind it, in ms: until then nothing new can come. 0: it does. */
+  staleMs: number;
   session: string;
   user: string;
   /** Messages that are not settled. */

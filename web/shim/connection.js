@@ -100,6 +100,7 @@ export class Connection {
       notBefore: s.notBefore ?? null,
       lastClose: 'code' in s ? { code: s.code, reason: s.closed } : null,
       interrupted: !!s.interrupted,
+      staleMs: s.stale ?? 0,
       session: s.session ?? '',
       user: s.user ?? '',
       pending: this.#outbox.size,
