@@ -27,8 +27,9 @@ function closeInWords({ code, reason }) {
 }
 
 /** Why the connection is where it is. @param {Status} status */
-export function why({ cause, reason, hint }) {
-  return [cause, reason, hint].filter(Boolean).join(' – ');
+export function why({ cause, reason, hint, staleMs }) {
+  const stale = staleMs && `the server has not heard from its store for ${inWords(staleMs)}`;
+  return [cause, reason, hint, stale].filter(Boolean).join(' – ');
 }
 
 /**
