@@ -44,6 +44,10 @@ demo: build ## build all, then serve the demo page on ADDR (127.0.0.1:8080)
 	@echo "Ctrl-C ends the demo, which is at"
 	@exec bin/longwire serve -addr $(ADDR) -faults
 
+.PHONY: demo-nodes
+demo-nodes: build ## the same on three nodes that share a Redis, behind haproxy (Debian: redis-server, haproxy)
+	@exec tools/demo-nodes.sh $(ADDR)
+
 .PHONY: size
 size: ## print raw, gzip and brotli sizes beside the budgets; fail above them
 	$(WEBBUILD) -check

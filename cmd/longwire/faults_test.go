@@ -352,12 +352,13 @@ func TestFaultReportCountsAndResets(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.reported("the connection gone", func(r faults.Report) bool { return r.Connections == 0 })
-	want := faults.Report{Upgrades: 1, Accepted: 1, Messages: 1, Effects: map[string]int{"a": 1}, CloseCodes: map[uint16]int{4001: 1}}
+	node := strings.TrimPrefix(s.base, "http://")
+	want := faults.Report{Node: node, Upgrades: 1, Accepted: 1, Messages: 1, Effects: map[string]int{"a": 1}, CloseCodes: map[uint16]int{4001: 1}}
 	if got := s.report(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	s.fault("reset", nil)
-	want = faults.Report{Effects: map[string]int{}, CloseCodes: map[uint16]int{}}
+	want = faults.Report{Node: node, Effects: map[string]int{}, CloseCodes: map[uint16]int{}}
 	if got := s.report(); !reflect.DeepEqual(got, want) {
 		t.Errorf("after reset %+v\nwant        %+v", got, want)
 	}

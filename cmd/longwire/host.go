@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"runtime"
@@ -22,6 +23,7 @@ type hostSample struct {
 	MemTotal *uint64  `json:"memTotal"` // bytes
 	Received *float64 `json:"rx"`       // bytes per second over all interfaces, loopback too
 	Sent     *float64 `json:"tx"`
+	Node     string   `json:"node,omitempty"` // who took it, if others could have
 }
 
 // A hostMeter reads the counters of this host.
@@ -32,9 +34,12 @@ type hostMeter struct {
 	lastAt time.Time
 }
 
-// sampleHost adds a sample to f each second until ctx ends.
+// sampleHost adds a sample to f each second until ctx ends. Of the nodes that share a
+// store only one does.
 func sampleHost(ctx context.Context, f *feed, log *slog.Logger) {
 	m := &hostMeter{log: log, failed: map[string]bool{}}
+	turn := &shift{node: rand.Text(), feed: f}
+	defer turn.end()
 	m.sample(ctx) // the rates need a first reading
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -44,7 +49,14 @@ func sampleHost(ctx context.Context, f *feed, log *slog.Logger) {
 			return
 		case <-ticker.C:
 		}
-		item, err := json.Marshal(m.sample(ctx))
+		sample := m.sample(ctx)
+		if !turn.mine(ctx) {
+			continue
+		}
+		if turn.store != nil {
+			sample.Node = turn.node
+		}
+		item, err := json.Marshal(sample)
 		if err == nil {
 			// While the server is down the samples are kept for the next snapshot.
 			_, err = f.add(ctx, item)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,9 +11,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/longwire/longwire/server"
+	"github.com/longwire/longwire/wire"
 )
 
-const maxChat = 500 // characters of a line
+const (
+	maxChat    = 500             // characters of a line
+	storeRetry = 2 * time.Second // after which a line is sent again that the store did not take
+)
 
 // A chatLine is one event of the stream chat.
 type chatLine struct {
@@ -64,7 +69,12 @@ func (s *site) sayInChat(ctx context.Context, user, text string) (json.RawMessag
 		return nil, err
 	}
 	seq, err := s.chat.add(ctx, line)
-	if err != nil {
+	switch _, store := s.chat.shared(); {
+	case errors.Is(err, server.ErrUncertain):
+		return nil, &server.Refusal{Code: wire.NackUnknown, Reason: "the store went away before it answered"}
+	case err != nil && store != nil:
+		return nil, &server.Refusal{Code: wire.NackBusy, Reason: "the store does not answer", Retry: storeRetry}
+	case err != nil:
 		return nil, err
 	}
 	return strconv.AppendUint(nil, seq, 10), nil

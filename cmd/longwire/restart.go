@@ -37,6 +37,9 @@ func (s *site) Restart(down time.Duration, kill func()) error {
 	return err
 }
 
+// Forgets is for [faults.Host].
+func (s *site) Forgets() bool { return s.config.store == "" }
+
 // startAgain listens on the same address after down.
 func (s *site) startAgain(ctx context.Context, address string, down time.Duration) error {
 	if err := pause(ctx, down); err != nil {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -36,6 +38,7 @@ type config struct {
 	verbose   bool
 	loginLife time.Duration // zero: a login has no end
 	window    time.Duration // of the drain
+	store     string        // URL of one that nodes share, empty for none
 	server    server.Options
 }
 
@@ -58,6 +61,7 @@ func parseServe(args []string, out io.Writer) (config, error) {
 	fs.DurationVar(&c.window, "drain-window", 5*time.Second, "then close the connections over this `duration`; 0 means at once")
 	fs.DurationVar(&c.server.RestartTime, "restart-time", time.Second, "let clients come back from that `duration` after the end of the drain on")
 	fs.StringVar(&c.server.StateFile, "state", "", "after a drain keep streams, sessions and the answers to messages in this `file`, and take them\nover from it at the start: then a planned restart costs clients nothing (default: they are lost)")
+	fs.StringVar(&c.store, "store", "", "share streams, sessions and the answers to messages with other nodes in the Redis 7 at this `URL`,\nredis://[user:password@]host[:port][/db], or rediss:// for TLS (default: the environment variable\n"+storeVariable+", which others on the machine cannot read; else the node is alone)")
 	fs.IntVar(&c.server.Admission.Connections, "max-connections", 0, "turn away more than this `number` of connections (default 10,000)")
 	fs.Float64Var(&c.server.Admission.Handshakes, "handshakes", 0, "turn away more than this `number` of handshakes a second (default 500)")
 	fs.DurationVar(&c.server.HelloTimeout, "hello-timeout", wire.DefaultHelloTimeout, "wait for the first frame of a connection for this `duration`")
@@ -78,6 +82,12 @@ func parseServe(args []string, out io.Writer) (config, error) {
 		return c, serveError(fmt.Errorf("unexpected argument %q", fs.Arg(0)))
 	}
 	if err := checkBounds(fs); err != nil {
+		return c, serveError(err)
+	}
+	if c.store == "" {
+		c.store = os.Getenv(storeVariable)
+	}
+	if err := checkStore(c); err != nil {
 		return c, serveError(err)
 	}
 	if origins != "" {
@@ -110,6 +120,35 @@ func checkBounds(fs *flag.FlagSet) error {
 		}
 	})
 	return err
+}
+
+// storeVariable is the environment variable that names the store, which is out of the
+// list of processes: the URL may hold a password.
+const storeVariable = "LONGWIRE_STORE"
+
+// checkStore refuses what cannot be meant. Its errors do not repeat the URL.
+func checkStore(c config) error {
+	if c.store == "" {
+		return nil
+	}
+	scheme, _, _ := strings.Cut(c.store, "://")
+	switch {
+	case scheme != "redis" && scheme != "rediss":
+		return errors.New("flag -store: want a URL such as redis://127.0.0.1:6379")
+	case c.server.StateFile != "":
+		return errors.New("flag -state: not together with -store, which keeps all that is in it")
+	}
+	return nil
+}
+
+// storeName is the URL of a store without its user and parameters, which may hold
+// secrets.
+func storeName(store string) string {
+	u, err := url.Parse(store)
+	if store == "" || err != nil {
+		return "memory"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
 func serveError(err error) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/longwire/longwire/cmd/longwire/internal/faults"
 	"github.com/longwire/longwire/server"
+	"github.com/longwire/longwire/server/redisstore"
 	"github.com/longwire/longwire/web"
 )
 
@@ -37,6 +38,7 @@ type site struct {
 	failed chan error         // a server ended by itself
 	again  chan time.Duration // a restart: how long to stay down; at most one is under way
 	work   sync.WaitGroup     // goroutines of the site
+	store  server.Store       // of the last server, if it is shared
 
 	mu sync.Mutex
 	up *instance // nil while it is down
@@ -69,7 +71,10 @@ func newSite(c config, log *slog.Logger) *site {
 // run serves until ctx ends, and then says goodbye to who is connected.
 func (s *site) run(ctx context.Context, stdout io.Writer) error {
 	ws, err := s.newServer()
-	if err != nil {
+	switch {
+	case err != nil && s.config.store != "":
+		return fmt.Errorf("serve: flag -store: %w", err)
+	case err != nil:
 		return serveError(err)
 	}
 	listener, err := s.listen(ctx, s.config.addr)
@@ -78,7 +83,7 @@ func (s *site) run(ctx context.Context, stdout io.Writer) error {
 	}
 	address := listener.Addr().String()
 	fmt.Fprintf(stdout, "http://%s/\n", address)
-	s.log.Info("serving", "addr", address, "faults", s.config.faults)
+	s.log.Info("serving", "addr", address, "faults", s.config.faults, "store", storeName(s.config.store))
 	s.start(listener, ws)
 
 	ctx, cancel := context.WithCancel(ctx)
@@ -119,12 +124,19 @@ func (s *site) newServer() (*server.Server, error) {
 	options.Authenticate = s.authenticate
 	options.Authorize = authorize
 	options.OnMessage = s.onMessage
-	options.Snapshot = func(_ context.Context, stream string) (server.Snapshot, error) {
+	if s.config.store != "" {
+		open := redisstore.Open(redisstore.Options{URL: s.config.store})
+		options.Store = func(o server.StoreOptions) (store server.Store, err error) {
+			s.store, err = open(o)
+			return s.store, err
+		}
+	}
+	options.Snapshot = func(ctx context.Context, stream string) (server.Snapshot, error) {
 		switch stream {
 		case s.host.stream:
-			return s.host.snapshot(), nil
+			return s.host.snapshot(ctx)
 		case s.chat.stream:
-			return s.chat.snapshot(), nil
+			return s.chat.snapshot(ctx)
 		}
 		return server.Snapshot{}, server.ErrNoSnapshot
 	}
@@ -148,8 +160,8 @@ func (s *site) start(listener net.Listener, ws *server.Server) {
 		in.listener = s.faults.Listener(listener)
 		in.http.ConnContext = s.faults.ConnContext
 	}
-	s.host.attach(ws)
-	s.chat.attach(ws)
+	s.host.attach(ws, s.store)
+	s.chat.attach(ws, s.store)
 	s.mu.Lock()
 	s.up = in
 	s.mu.Unlock()
@@ -195,8 +207,8 @@ func (s *site) take() *instance {
 	in := s.up
 	s.up = nil
 	if in != nil {
-		s.host.attach(nil)
-		s.chat.attach(nil)
+		s.host.attach(nil, nil)
+		s.chat.attach(nil, nil)
 	}
 	return in
 }

@@ -42,6 +42,7 @@ type refusal struct {
 
 // Report is what the server has seen since the start or the last reset.
 type Report struct {
+	Node          string         `json:"node"`          // its address: behind a balancer it is one of several
 	Connections   int            `json:"connections"`   // upgraded ones, open now
 	Held          int            `json:"held"`          // of these, closed by the server and kept open by a fault
 	Upgrades      int            `json:"upgrades"`      // requests to the WebSocket endpoint

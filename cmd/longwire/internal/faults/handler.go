@@ -26,6 +26,8 @@ type Host interface {
 	// after down it starts anew on the same address. It fails when a restart is
 	// going on already.
 	Restart(down time.Duration, kill func()) error
+	// Forgets reports whether what the server knew is lost by a restart.
+	Forgets() bool
 }
 
 // Handler serves the verbs under the path /faults/: a GET of that path lists

@@ -12,6 +12,7 @@ type noHost struct{}
 
 func (noHost) Target() Target                      { return nil }
 func (noHost) Restart(time.Duration, func()) error { return errDown }
+func (noHost) Forgets() bool                       { return true }
 
 func TestOnlyThisMachineMayBreakTheServer(t *testing.T) {
 	h := New(nil).Handler(noHost{})

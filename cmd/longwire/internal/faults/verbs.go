@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ var verbs = []verb{
 	{"stall", http.MethodPost, "state=on|off", "stops reading from the WebSockets", (*handler).stall},
 	{"hang", http.MethodPost, "state=on|off", "accepts TCP connections and never answers an upgrade; off drops those that wait", (*handler).hang},
 	{"restart", http.MethodPost, "[down=0s]", "ends everything as a crash does, and starts a fresh server on the same address after that time; answers when it is down; faults stay in force", (*handler).restart},
-	{"forget", http.MethodPost, "", "restarts at once: all sessions and logs are gone, every stream gets a new epoch", (*handler).forget},
+	{"forget", http.MethodPost, "", "restarts at once: all sessions and logs are gone, every stream gets a new epoch; not with a store that nodes share", (*handler).forget},
 	{"reset", http.MethodPost, "", "lifts every fault and sets the counters to zero", (*handler).reset},
 	{"report", http.MethodGet, "", "counts connections, upgrades, probes, messages and their effects, and the close codes of clients", (*handler).report},
 }
@@ -220,6 +221,9 @@ func (h *handler) forget(r *http.Request, p *params) (any, error) {
 	if err := p.end(); err != nil {
 		return nil, err
 	}
+	if !h.host.Forgets() {
+		return nil, errors.New("the store remembers, and is not this server's alone; restart ends the server only")
+	}
 	return h.restartAfter(r.Context(), 0)
 }
 
@@ -236,6 +240,10 @@ func (h *handler) reset(_ *http.Request, p *params) (any, error) {
 	return answer{"reset": true}, nil
 }
 
-func (h *handler) report(_ *http.Request, p *params) (any, error) {
-	return h.control.Report(), p.end()
+func (h *handler) report(r *http.Request, p *params) (any, error) {
+	report := h.control.Report()
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		report.Node = addr.String()
+	}
+	return report, p.end()
 }
