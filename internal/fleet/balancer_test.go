@@ -214,7 +214,7 @@ func (b *balancer) sat(dials []dial) (n uint64) {
 			continue
 		}
 		v := visits[i]
-		if at, told := v.to.leaving(); told && (v.until.IsZero() || v.until.After(at)) {
+		if at, told := v.to.toldToEnd(); told && (v.until.IsZero() || v.until.After(at)) {
 			n++
 		}
 	}

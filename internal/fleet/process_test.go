@@ -60,8 +60,8 @@ type process struct {
 	ended chan struct{} // closed when it has
 	err   error         // of its end
 
-	mu    sync.Mutex
-	leave time.Time // when it was told to end, zero before
+	mu   sync.Mutex
+	told time.Time // to end; zero before
 }
 
 // output collects what a process says.
@@ -89,9 +89,19 @@ func (o *output) String() string {
 // test fails.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	path, err := binary()
+	p, err := tryStart(t, args...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return p
+}
+
+// tryStart is start from any goroutine.
+func tryStart(t *testing.T, args ...string) (*process, error) {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		return nil, err
 	}
 	p := &process{t: t, log: new(output), ended: make(chan struct{})}
 	args = append([]string{"serve", "-addr", "127.0.0.1:0", "-no-origin", "-faults"}, args...)
@@ -99,10 +109,10 @@ func start(t *testing.T, args ...string) *process {
 	p.cmd.Stderr = p.log
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	line, readErr := bufio.NewReader(out).ReadString('\n')
 	go func() {
@@ -116,11 +126,12 @@ func start(t *testing.T, args ...string) *process {
 		}
 	})
 	if readErr != nil {
-		t.Fatalf("longwire serve said no address: %v", readErr)
+		<-p.ended
+		return nil, fmt.Errorf("longwire serve ended with %w: %s", p.err, last(p.log.String(), 300))
 	}
 	p.base = strings.TrimSuffix(line, "/\n")
 	p.addr = strings.TrimPrefix(p.base, "http://")
-	return p
+	return p, nil
 }
 
 // last returns the end of a text, in whole lines of at most n bytes.
@@ -135,8 +146,8 @@ func last(text string, n int) string {
 // signal sends a signal that ends the process.
 func (p *process) signal(s os.Signal) {
 	p.mu.Lock()
-	if p.leave.IsZero() {
-		p.leave = time.Now()
+	if p.told.IsZero() {
+		p.told = time.Now()
 	}
 	p.mu.Unlock()
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -144,11 +155,14 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// leaving reports when the process was told to end.
-func (p *process) leaving() (at time.Time, told bool) {
+// drain asks the process to end, as its supervisor does.
+func (p *process) drain() { p.signal(syscall.SIGTERM) }
+
+// toldToEnd reports when the process was.
+func (p *process) toldToEnd() (at time.Time, told bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.leave, !p.leave.IsZero()
+	return p.told, !p.told.IsZero()
 }
 
 // kill ends the process as a crash does, and waits.
@@ -157,10 +171,10 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// stop ends the process as its supervisor does, and waits. It must end well.
+// stop drains the process and waits. It must end well.
 func (p *process) stop() {
 	p.t.Helper()
-	p.signal(syscall.SIGTERM)
+	p.drain()
 	select {
 	case <-p.ended:
 	case <-time.After(patience):

@@ -84,6 +84,13 @@ func (r *redis) stop() {
 	}
 }
 
+// kill ends Redis as a crash does: what it confirmed in the last second may be lost.
+func (r *redis) kill() {
+	r.t.Helper()
+	r.signal(syscall.SIGKILL)
+	_ = r.cmd.Wait() // killed
+}
+
 // forget removes the data. Redis must have been stopped.
 func (r *redis) forget() {
 	r.t.Helper()

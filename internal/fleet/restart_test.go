@@ -49,6 +49,34 @@ func TestACrowdComesBackFromAPlannedRestart(t *testing.T) {
 	l.settle(cs, 0)
 }
 
+// TestACrowdComesBackFromACrash kills the only server and starts another one, while
+// Redis has what it knew.
+func TestACrowdComesBackFromACrash(t *testing.T) {
+	args := []string{"-store", startRedis(t).url()}
+	p := start(t, args...)
+	b := balance(t, p)
+	cs := connect(t, b.listener.Addr().String(), crowd, 400)
+	l := &ledger{t: t}
+	l.through(p)
+	l.begin(100 * time.Millisecond)
+	l.await(10)
+
+	begun := time.Now()
+	p.kill()
+	next := start(t, args...)
+	next.awaitReady()
+	outage := time.Since(begun)
+	l.through(next)
+	b.replace(p, next)
+
+	cs.awaitBack()
+	// Who tried during the outage has drawn again, from twice as long.
+	cs.checkReturn(outage, 2*wire.DefaultSpread)
+	cs.checkConnects(b)
+	l.await(10)
+	l.settle(cs, 0)
+}
+
 // awaitBack waits until each client has lost its session and has one again.
 func (cs *clients) awaitBack() {
 	cs.t.Helper()
