@@ -59,7 +59,9 @@ test: lint test-go test-wasm size test-e2e ## everything: lint, sizes and all te
 
 .PHONY: test-go
 test-go: ## the Go tests, natively, with the race detector
-	go test -race $$(go list ./... | grep -v /jsbridge$$)
+	go test -race $$(go list ./... | grep -v -e /jsbridge$$ -e /fleet$$)
+	# Processes, judged by the clock: they are to have the machine to themselves.
+	go test ./internal/fleet
 	# With -race these play fewer schedules: 500 instead of 2,000, 1,000 instead of 20,000.
 	go test -run '^TestAnySchedule' ./internal/integration
 	go test -run '^TestAnySchedule|^TestEveryRule' ./wasm/hub
@@ -112,9 +114,10 @@ fuzz: ## fuzz each target for FUZZTIME (20s)
 	done
 
 .PHONY: soak
-soak: ## simulate clients and server, in any schedule, for SOAK (10m); before that, a minute of drains and full speed
+soak: ## clients and server in any schedule, simulated and then as processes, for SOAK (10m) each; first a minute at full speed
 	go test -race -timeout 0 -run '^TestPublishWhileClientsComeAndGo$$' -v ./server -soak 1m
 	go test -race -timeout 0 -run '^TestAnyScheduleOfClientsAndServerIsLossless$$' ./internal/integration -soak $(SOAK)
+	go test -timeout 0 -run '^TestAnyScheduleOfNodesAndRedisIsLossless$$' ./internal/fleet -soak $(SOAK)
 
 .PHONY: bench
 bench: browsers bin/wasmbrowsertest web ## the benchmarks, in Go and from server to page

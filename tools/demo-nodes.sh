@@ -49,7 +49,8 @@ trap 'exit 0' INT TERM
 # Redis takes no free port by itself: try until one is.
 for _ in {1..20}; do
 	port=$((20000 + RANDOM % 10000))
-	redis-server --bind 127.0.0.1 --port "$port" --dir "$dir" --save '' --maxmemory-policy noeviction >"$dir/redis.log" 2>&1 &
+	: >"$dir/redis.log"
+	redis-server --bind 127.0.0.1 --port "$port" --dir "$dir" --save '' --maxmemory-policy noeviction >>"$dir/redis.log" 2>&1 &
 	redis=$!
 	until grep -q 'Ready to accept connections' "$dir/redis.log" || ! kill -0 "$redis" 2>/dev/null; do sleep 0.05; done
 	if kill -0 "$redis" 2>/dev/null; then break; fi

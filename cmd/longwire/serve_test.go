@@ -20,11 +20,16 @@ func TestWrongCallsGetOneLineAndExitCode2(t *testing.T) {
 		{"zero", "serve -log-events 0", `"0" for flag -log-events`},
 		{"negative login life", "serve -login-life -1s", "-login-life"},
 		{"argument", "serve now", `"now"`},
+		{"store of another kind", "serve -store http://x:secret@127.0.0.1", "-store: want a URL such as redis://"},
+		{"two that keep the state", "serve -store redis://127.0.0.1 -state x", "-state: not together with -store"},
 		{"faults for all", "serve -faults -addr 0.0.0.0:0", "-faults: refused"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			code := run(t.Context(), strings.Fields(tc.args), &stdout, &stderr)
+			if strings.Contains(stderr.String(), "secret") {
+				t.Errorf("a password is told: %s", &stderr)
+			}
 			if code != 2 || stdout.Len() > 0 || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), tc.want) {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want 2 and one line with %q", code, &stdout, &stderr, tc.want)
 			}

@@ -107,6 +107,7 @@ func tryStart(t *testing.T, args ...string) (*process, error) {
 	args = append([]string{"serve", "-addr", "127.0.0.1:0", "-no-origin", "-faults"}, args...)
 	p.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
 	p.cmd.Stderr = p.log
+	endWithParent(p.cmd)
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

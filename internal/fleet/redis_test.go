@@ -64,6 +64,7 @@ func (r *redis) start() {
 		"--bind", "127.0.0.1", "--port", fmt.Sprint(r.port), "--dir", r.dir,
 		"--save", "", "--appendonly", "yes", "--appendfsync", "everysec", "--enable-debug-command", "yes")
 	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
+	endWithParent(r.cmd)
 	if err := r.cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
