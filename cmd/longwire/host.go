@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"runtime"
@@ -36,9 +35,9 @@ type hostMeter struct {
 
 // sampleHost adds a sample to f each second until ctx ends. Of the nodes that share a
 // store only one does.
-func sampleHost(ctx context.Context, f *feed, log *slog.Logger) {
+func sampleHost(ctx context.Context, f *feed, node string, log *slog.Logger) {
 	m := &hostMeter{log: log, failed: map[string]bool{}}
-	turn := &shift{node: rand.Text(), feed: f}
+	turn := &shift{node: node, feed: f}
 	defer turn.end()
 	m.sample(ctx) // the rates need a first reading
 	ticker := time.NewTicker(time.Second)
@@ -54,7 +53,7 @@ func sampleHost(ctx context.Context, f *feed, log *slog.Logger) {
 			continue
 		}
 		if turn.store != nil {
-			sample.Node = turn.node
+			sample.Node = node
 		}
 		item, err := json.Marshal(sample)
 		if err == nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ const (
 type site struct {
 	config config
 	log    *slog.Logger
+	node   string          // tells this process from others that share its store
 	faults *faults.Control // nil without the flag
 	host   feed
 	chat   feed
@@ -56,6 +58,7 @@ func newSite(c config, log *slog.Logger) *site {
 	s := &site{
 		config: c,
 		log:    log,
+		node:   rand.Text(),
 		host:   feed{stream: "host", keep: hostSamples},
 		chat:   feed{stream: "chat", keep: chatLines},
 		page:   web.Handler(),
@@ -83,13 +86,13 @@ func (s *site) run(ctx context.Context, stdout io.Writer) error {
 	}
 	address := listener.Addr().String()
 	fmt.Fprintf(stdout, "http://%s/\n", address)
-	s.log.Info("serving", "addr", address, "faults", s.config.faults, "store", storeName(s.config.store))
+	s.log.Info("serving", "addr", address, "faults", s.config.faults, "store", storeName(s.config.store), "node", s.node)
 	s.start(listener, ws)
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.work.Wait()
 	defer cancel()
-	s.work.Go(func() { sampleHost(ctx, &s.host, s.log) })
+	s.work.Go(func() { sampleHost(ctx, &s.host, s.node, s.log) })
 	for err == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
