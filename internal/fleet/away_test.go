@@ -104,20 +104,35 @@ func wantTurnedAway(t *testing.T, p *process) {
 
 // A raw is a connection that shows every frame.
 type raw struct {
-	ws *websocket.Conn
+	frames chan wire.Frame // closed at the end of the connection
+	err    error           // of that
 }
 
 func dialRaw(t *testing.T, p *process) *raw {
 	t.Helper()
-	ws, _, err := websocket.Dial(t.Context(), "ws://"+p.addr+"/ws", nil)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ws, _, err := websocket.Dial(ctx, "ws://"+p.addr+"/ws", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ws.CloseNow() })
-	r := &raw{ws}
-	if err := ws.Write(t.Context(), websocket.MessageText, []byte(`{"t":"resume","v":1}`)); err != nil {
+	r := &raw{frames: make(chan wire.Frame, 1000)}
+	if err := ws.Write(ctx, websocket.MessageText, []byte(`{"t":"resume","v":1}`)); err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		defer close(r.frames)
+		for r.err == nil { // all the time, as pings are answered by the way
+			var msg []byte
+			if _, msg, r.err = ws.Read(ctx); r.err == nil {
+				r.take(msg)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		for range r.frames { //nolint:revive // until it has ended
+		}
+	})
 	r.until(t, "a welcome", func(f wire.Frame) bool {
 		_, ok := f.(wire.Welcome)
 		return ok
@@ -125,24 +140,29 @@ func dialRaw(t *testing.T, p *process) *raw {
 	return r
 }
 
-// until reads until there is the frame that is waited for.
+func (r *raw) take(msg []byte) {
+	var frames []wire.Frame
+	frames, r.err = wire.Decode(msg)
+	for _, f := range frames {
+		r.frames <- f
+	}
+}
+
+// until takes frames until there is the one that is waited for.
 func (r *raw) until(t *testing.T, what string, ok func(wire.Frame) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	deadline := time.After(patience)
 	for {
-		_, msg, err := r.ws.Read(ctx)
-		if err != nil {
-			t.Fatalf("waiting for %s: %v", what, err)
-		}
-		frames, err := wire.Decode(msg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range frames {
+		select {
+		case f, open := <-r.frames:
+			if !open {
+				t.Fatalf("waiting for %s: %v", what, r.err)
+			}
 			if ok(f) {
 				return
 			}
+		case <-deadline:
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }
