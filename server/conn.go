@@ -221,9 +221,9 @@ type due struct {
 func (d due) anything() bool { return d != due{} }
 
 // look judges by elapsed time what is due, and how long the writer may sleep when
-// nothing is. sent is when something was last written, pinged when a ping was, both
-// by the server's clock.
-func (c *conn) look(sent, pinged time.Duration) (d due, sleep time.Duration) {
+// nothing is. sent is when something was last written, asked and pinged when the write
+// of the last ping began and ended, all by the server's clock.
+func (c *conn) look(sent, asked, pinged time.Duration) (d due, sleep time.Duration) {
 	now, interval := c.s.clock(), c.s.opts.Heartbeat
 	heard := time.Duration(c.sock.heard.Load())
 	sleep = interval
@@ -236,7 +236,7 @@ func (c *conn) look(sent, pinged time.Duration) (d due, sleep time.Duration) {
 	d.heartbeat = until(sent + interval)
 	switch {
 	case c.paused.Load():
-	case pinged <= heard:
+	case asked <= heard: // a pong can be there before the write of its ping has returned
 		d.ping = until(heard + interval)
 	default:
 		// Counted from the ping: before it, a long write may have kept us busy.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"reflect"
 	"strings"
@@ -34,6 +35,12 @@ func byHeader(r *http.Request) (server.Identity, error) {
 
 func newWorld(t *testing.T, o server.Options) *world {
 	t.Helper()
+	return newWorldBehind(t, o, func(l net.Listener) net.Listener { return l })
+}
+
+// newWorldBehind is newWorld with something between the network and the server.
+func newWorldBehind(t *testing.T, o server.Options, wrap func(net.Listener) net.Listener) *world {
+	t.Helper()
 	if o.Authenticate == nil {
 		o.Authenticate = byHeader
 	}
@@ -53,7 +60,7 @@ func newWorld(t *testing.T, o server.Options) *world {
 	hs := &http.Server{
 		Handler: mux, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second, IdleTimeout: 3 * time.Second,
 	}
-	go hs.Serve(w.net.Listener()) //nolint:errcheck // ends with ErrServerClosed
+	go hs.Serve(wrap(w.net.Listener())) //nolint:errcheck // ends with ErrServerClosed
 	t.Cleanup(func() {
 		if err := srv.Close(); err != nil {
 			t.Errorf("Close: %v", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -62,6 +63,34 @@ func TestPeerThatVanishedIsGoneWithinTwoHeartbeats(t *testing.T) {
 		close(stop)
 		synctest.Wait()
 	})
+}
+
+// On a fast network the pong can be there before the write of the ping has returned.
+func TestAPongThatIsFasterThanItsPingIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		w := newWorldBehind(t, server.Options{}, func(l net.Listener) net.Listener { return lingering{l} })
+		w.join("ann")
+		time.Sleep(time.Hour)
+		stats := w.srv.Stats()
+		want(t, "connections, silent", []int{stats.Connections, int(stats.Silent)}, []int{1, 0})
+	})
+}
+
+// lingering accepts connections whose writes return a while after all has arrived.
+type lingering struct{ net.Listener }
+
+func (l lingering) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return lingeringConn{c}, err
+}
+
+type lingeringConn struct{ net.Conn }
+
+func (c lingeringConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	time.Sleep(time.Millisecond)
+	return n, err
 }
 
 func TestReaderThatTakesNothingIsDropped(t *testing.T) {

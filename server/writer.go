@@ -12,7 +12,7 @@ import (
 // until one of the logs has grown, a frame was queued or something is due.
 func (c *conn) writeLoop() {
 	defer c.end()
-	w := &writer{conn: c, sent: c.s.clock(), pinged: -1}
+	w := &writer{conn: c, sent: c.s.clock(), asked: -1}
 	// The timer pokes the same channel as everybody else. (A timer's own channel
 	// would cost a select case per wake, and crashes the race detector in a synctest
 	// bubble when two goroutines meet an expired one: go1.26.)
@@ -31,7 +31,7 @@ func (c *conn) writeLoop() {
 			c.sayGoodbye(bye)
 			return
 		}
-		d, sleep := c.look(w.sent, w.pinged)
+		d, sleep := c.look(w.sent, w.asked, w.pinged)
 		if d.anything() {
 			if !w.act(d) {
 				return
@@ -61,8 +61,8 @@ func (c *conn) isClosing() bool {
 
 // writer is the state of the write loop.
 type writer struct {
-	conn         *conn
-	sent, pinged time.Duration // by the server's clock
+	conn                *conn
+	sent, asked, pinged time.Duration // see look
 }
 
 // flush writes until nothing is left to write, and returns how to close then, if
@@ -152,11 +152,12 @@ func (w *writer) act(d due) bool {
 	if d.heartbeat {
 		o.frame(wire.Heartbeat{Stale: c.s.store.Stale().Milliseconds()}, false)
 	}
+	begun := c.s.clock()
 	if w.write(o) != nil {
 		return false
 	}
 	if d.ping {
-		w.pinged = c.s.clock()
+		w.asked, w.pinged = begun, c.s.clock()
 	}
 	return true
 }
