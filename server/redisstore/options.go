@@ -46,6 +46,7 @@ const (
 // Redis has answered, and is one to keep to: see the package's comment.
 func Open(o Options) func(server.StoreOptions) (server.Store, error) {
 	return func(so server.StoreOptions) (server.Store, error) {
+		o := o
 		if o.Prefix == "" {
 			o.Prefix = defaultPrefix
 		}

@@ -98,7 +98,7 @@ func newTag() string { return rand.Text()[:13] }
 // byName returns the partition of a named stream, or of a user.
 func (s *store) byName(name string) *partition {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(name)) // never fails
+	_, _ = h.Write([]byte(name))                                  // never fails
 	return s.partitions[int(h.Sum32()%uint32(len(s.partitions)))] //nolint:gosec // at most 16
 }
 

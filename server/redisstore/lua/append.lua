@@ -7,6 +7,6 @@
 
 check(KEYS[1], ARGV[1])
 if KEYS[5] and redis.call('EXISTS', KEYS[5]) == 0 then
-  return redis.error_reply('NOSESSION')
+  error({err = 'NOSESSION no such session'})
 end
 return append(KEYS[2], KEYS[3], KEYS[4], appending(2))

@@ -1,0 +1,228 @@
+// Package redistest runs real Redis servers for tests.
+package redistest
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is a redis-server of the test's own. It ends with the test, and with the
+// process that runs the test, however that ends.
+type Server struct {
+	t    testing.TB
+	args []string
+	dir  string
+	port int
+	tls  *tls.Config
+
+	client *redis.Client // of the test itself
+	stdin  io.Closer     // closing it ends the server
+	cmd    *exec.Cmd
+	output *os.File
+}
+
+// patience is how long a server may take to start on a busy machine.
+const patience = 20 * time.Second
+
+// Start starts a redis-server on a free port of 127.0.0.1. args are options as its
+// command line takes them. It writes to disk only in Restart. Where no redis-server is
+// installed the test is skipped, but not in CI.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return StartTLS(t, nil, args...)
+}
+
+// StartTLS is Start for a server that speaks TLS, for which args name certificate and
+// key. config is the test's own side of it.
+func StartTLS(t testing.TB, config *tls.Config, args ...string) *Server {
+	t.Helper()
+	Require(t)
+	s := &Server{t: t, args: args, tls: config, dir: t.TempDir()}
+	t.Cleanup(func() {
+		s.Stop()
+		if s.client != nil {
+			_ = s.client.Close() // the server is gone
+		}
+	})
+	// Somebody else may take a port between its choice and the start.
+	var err error
+	for range 5 {
+		s.port = FreePort(t)
+		if err = s.start(); err == nil {
+			return s
+		}
+	}
+	t.Fatalf("redistest: redis-server does not start: %v", err)
+	return nil
+}
+
+// Require skips the test where no redis-server is installed, but not in CI.
+func Require(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("redistest: redis-server is not installed: %v", err)
+		}
+		t.Skip("redistest: redis-server is not installed")
+	}
+}
+
+// FreePort returns a port of 127.0.0.1 that nobody listens on.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nothing was sent
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func (s *Server) start() error {
+	output, err := os.OpenFile(filepath.Join(s.dir, "output"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	// The shell ends the server when this process has ended.
+	const script = `redis-server "$@" </dev/null & read -r _; kill -9 $!; wait $!`
+	port := []string{"--port", s.portText()}
+	if s.tls != nil {
+		port = []string{"--port", "0", "--tls-port", s.portText()}
+	}
+	args := slices.Concat([]string{
+		"-c", script, "redis-server", "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
+	}, port, s.args)
+	s.cmd = exec.CommandContext(context.Background(), "/bin/sh", args...) //nolint:gosec // the test's own
+	s.cmd.Stdout, s.cmd.Stderr, s.output = output, output, output
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err = s.cmd.Start(); err != nil {
+		return err
+	}
+	return s.await()
+}
+
+// await returns when the server answers.
+func (s *Server) await() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		reply, err := s.ping(ctx)
+		if err == nil && !strings.HasPrefix(reply, "-LOADING") {
+			return nil // it may want a password
+		}
+		select {
+		case <-ctx.Done():
+			text, _ := os.ReadFile(s.output.Name())
+			s.kill()
+			return fmt.Errorf("%w: %s\n%s", err, reply, text)
+		case <-time.After(10 * time.Millisecond): //nolint:forbidigo // asks again
+		}
+	}
+}
+
+func (s *Server) ping(ctx context.Context) (reply string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var conn net.Conn
+	if s.tls == nil {
+		conn, err = new(net.Dialer).DialContext(ctx, "tcp", s.Addr())
+	} else {
+		conn, err = (&tls.Dialer{Config: s.tls}).DialContext(ctx, "tcp", s.Addr())
+	}
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close() //nolint:errcheck // it was for one question
+	deadline, _ := ctx.Deadline()
+	_ = conn.SetDeadline(deadline) // a failure shows below
+	if _, err = io.WriteString(conn, "PING\r\n"); err != nil {
+		return "", err
+	}
+	return bufio.NewReader(conn).ReadString('\n')
+}
+
+func (s *Server) kill() {
+	_ = s.stdin.Close()
+	_ = s.cmd.Wait() // it was killed
+	_ = s.output.Close()
+	s.cmd = nil
+}
+
+// Stop kills the server. What it held is lost.
+func (s *Server) Stop() {
+	if s.cmd != nil {
+		s.kill()
+	}
+}
+
+// Restart kills the server, if it runs, and starts it on the same port: with what it
+// held, or with nothing.
+func (s *Server) Restart(keepData bool) {
+	s.t.Helper()
+	dump := filepath.Join(s.dir, "dump.rdb")
+	if keepData {
+		s.Do("SAVE")
+	} else if err := os.Remove(dump); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	s.Stop()
+	s.Resume()
+}
+
+// Resume starts a server that was stopped, on the same port, with what it last wrote
+// to disk.
+func (s *Server) Resume() {
+	s.t.Helper()
+	if err := s.start(); err != nil {
+		s.t.Fatalf("redistest: redis-server does not start again: %v", err)
+	}
+}
+
+// Addr returns the address that the server listens on.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", s.portText()) }
+
+func (s *Server) portText() string { return strconv.Itoa(s.port) }
+
+// URL returns the address as redis:// or rediss://.
+func (s *Server) URL() string {
+	if s.tls != nil {
+		return "rediss://" + s.Addr()
+	}
+	return "redis://" + s.Addr()
+}
+
+// Client returns a client of the test itself, as the default user.
+func (s *Server) Client() *redis.Client {
+	if s.client == nil {
+		s.client = redis.NewClient(&redis.Options{Addr: s.Addr(), TLSConfig: s.tls, Protocol: 2, ClientName: "test", MaxRetries: 10})
+	}
+	return s.client
+}
+
+// Do runs a command and returns its answer. An error ends the test.
+func (s *Server) Do(args ...any) any {
+	s.t.Helper()
+	reply, err := s.Client().Do(context.Background(), args...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		s.t.Fatalf("redistest: %v: %v", args, err)
+	}
+	return reply
+}
