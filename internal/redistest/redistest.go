@@ -25,7 +25,7 @@ import (
 // Server is a redis-server of the test's own. It ends with the test, and with the
 // process that runs the test, however that ends.
 type Server struct {
-	t    testing.TB
+	tb   testing.TB
 	args []string
 	dir  string
 	port int
@@ -43,18 +43,18 @@ const patience = 20 * time.Second
 // Start starts a redis-server on a free port of 127.0.0.1. args are options as its
 // command line takes them. It writes to disk only in Restart. Where no redis-server is
 // installed the test is skipped, but not in CI.
-func Start(t testing.TB, args ...string) *Server {
-	t.Helper()
-	return StartTLS(t, nil, args...)
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	return StartTLS(tb, nil, args...)
 }
 
 // StartTLS is Start for a server that speaks TLS, for which args name certificate and
 // key. config is the test's own side of it.
-func StartTLS(t testing.TB, config *tls.Config, args ...string) *Server {
-	t.Helper()
-	Require(t)
-	s := &Server{t: t, args: args, tls: config, dir: t.TempDir()}
-	t.Cleanup(func() {
+func StartTLS(tb testing.TB, config *tls.Config, args ...string) *Server {
+	tb.Helper()
+	Require(tb)
+	s := &Server{tb: tb, args: args, tls: config, dir: tb.TempDir()}
+	tb.Cleanup(func() {
 		s.Stop()
 		if s.client != nil {
 			_ = s.client.Close() // the server is gone
@@ -63,32 +63,32 @@ func StartTLS(t testing.TB, config *tls.Config, args ...string) *Server {
 	// Somebody else may take a port between its choice and the start.
 	var err error
 	for range 5 {
-		s.port = FreePort(t)
+		s.port = FreePort(tb)
 		if err = s.start(); err == nil {
 			return s
 		}
 	}
-	t.Fatalf("redistest: redis-server does not start: %v", err)
+	tb.Fatalf("redistest: redis-server does not start: %v", err)
 	return nil
 }
 
 // Require skips the test where no redis-server is installed, but not in CI.
-func Require(t testing.TB) {
-	t.Helper()
+func Require(tb testing.TB) {
+	tb.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("redistest: redis-server is not installed: %v", err)
+			tb.Fatalf("redistest: redis-server is not installed: %v", err)
 		}
-		t.Skip("redistest: redis-server is not installed")
+		tb.Skip("redistest: redis-server is not installed")
 	}
 }
 
 // FreePort returns a port of 127.0.0.1 that nobody listens on.
-func FreePort(t testing.TB) int {
-	t.Helper()
+func FreePort(tb testing.TB) int {
+	tb.Helper()
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer l.Close() //nolint:errcheck // nothing was sent
 	return l.Addr().(*net.TCPAddr).Port
@@ -176,12 +176,12 @@ func (s *Server) Stop() {
 // Restart kills the server, if it runs, and starts it on the same port: with what it
 // held, or with nothing.
 func (s *Server) Restart(keepData bool) {
-	s.t.Helper()
+	s.tb.Helper()
 	dump := filepath.Join(s.dir, "dump.rdb")
 	if keepData {
 		s.Do("SAVE")
 	} else if err := os.Remove(dump); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.t.Fatal(err)
+		s.tb.Fatal(err)
 	}
 	s.Stop()
 	s.Resume()
@@ -190,9 +190,9 @@ func (s *Server) Restart(keepData bool) {
 // Resume starts a server that was stopped, on the same port, with what it last wrote
 // to disk.
 func (s *Server) Resume() {
-	s.t.Helper()
+	s.tb.Helper()
 	if err := s.start(); err != nil {
-		s.t.Fatalf("redistest: redis-server does not start again: %v", err)
+		s.tb.Fatalf("redistest: redis-server does not start again: %v", err)
 	}
 }
 
@@ -219,10 +219,10 @@ func (s *Server) Client() *redis.Client {
 
 // Do runs a command and returns its answer. An error ends the test.
 func (s *Server) Do(args ...any) any {
-	s.t.Helper()
+	s.tb.Helper()
 	reply, err := s.Client().Do(context.Background(), args...).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		s.t.Fatalf("redistest: %v: %v", args, err)
+		s.tb.Fatalf("redistest: %v: %v", args, err)
 	}
 	return reply
 }

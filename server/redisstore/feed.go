@@ -35,7 +35,9 @@ type feed struct {
 	looked              time.Time
 	reported            bool // that there are entries which cannot be read
 
-	attached map[*session]struct{} // connections of the session, guarded by mu
+	// Of a session's own stream.
+	attached map[*session]struct{} // connections that are not superseded
+	fencing  uint64                // the highest fencing number that was heard of
 }
 
 // position is the last entry of a mirror.
@@ -293,7 +295,7 @@ func (f *feed) apply(e event) bool {
 	if log == nil || e.epoch != f.head.epoch {
 		return false
 	}
-	if e.seq <= f.head.seq {
+	if e.seq < f.head.seq || e.position == f.head {
 		return true
 	}
 	if e.seq != f.head.seq+1 || e.prev != f.head.tag || !isSound(e.data) {

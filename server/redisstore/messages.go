@@ -111,7 +111,7 @@ func (r *running) admit(ctx context.Context) (f server.Finding, runs bool, err e
 			mostAnswers, abandoned, c.p.prefix))
 	if err != nil {
 		if away, ok := err.(*awayError); ok && away.lost { //nolint:errorlint // as call returns it
-			c.s.settleLater(r, "") // it may be noted as running, which it is not
+			c.s.settleLater(r, "") //nolint:contextcheck // it may be noted as running, which it is not
 		}
 		return server.Finding{}, false, err
 	}

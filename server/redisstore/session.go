@@ -75,11 +75,11 @@ func (s *store) Attach(ctx context.Context, a server.Attachment) (server.Session
 	if err != nil {
 		return nil, err
 	}
-	if err := sess.named(reply); err != nil {
+	if err = sess.named(reply); err != nil {
 		return nil, err
 	}
 	if sess.own, err = s.follow(ctx, p, ownName(sess.id)); err != nil {
-		s.background(sess.detach)
+		s.background(sess.detach) //nolint:contextcheck // it outlives the call
 		return nil, err
 	}
 	s.mu.Lock()
@@ -107,21 +107,23 @@ func (c *session) named(reply any) error {
 }
 
 // attach lists a connection among those that can be superseded, which the ones before
-// it on this node are. Another node may have superseded it before that was heard here.
+// it on this node are. It may have been superseded already: what a feed hears before
+// it has a connection counts too.
 func (f *feed) attach(c *session) {
 	f.mu.Lock()
 	if f.attached == nil {
 		f.attached = make(map[*session]struct{})
 	}
 	f.attached[c] = struct{}{}
-	f.needLocked()
+	gen := max(f.fencing, c.gen)
 	f.mu.Unlock()
-	f.fence(c.gen)
+	f.fence(gen)
 }
 
 // fence tells the connections that were superseded.
 func (f *feed) fence(gen uint64) {
 	f.mu.Lock()
+	f.fencing = max(f.fencing, gen)
 	var over []*session
 	for c := range f.attached {
 		if c.gen < gen {

@@ -107,7 +107,7 @@ func messageWindow(t *testing.T, h harness) {
 	wantFinding(t, c, "1", 1, isAdmitted)
 	settle(t, c, "1", yes)
 	settled := time.Now()
-	eventually(t, "the answer is forgotten", func() bool {
+	Eventually(t, "the answer is forgotten", func() bool {
 		f := admit(t, c, "1", 1)
 		if f.Kind == server.Answered && !reflect.DeepEqual(f.Answer, yes) {
 			t.Errorf("answer %+v", f.Answer)
@@ -132,7 +132,7 @@ func memoryFull(t *testing.T, h harness) {
 	if f := admit(t, c, "3", 1); f.Kind != server.Full || f.Wait <= 0 || f.Wait > time.Minute {
 		t.Errorf("the third: %+v, want Full", f)
 	}
-	eventually(t, "there is room", func() bool { return admit(t, c, "3", 1).Kind == server.Admitted })
+	Eventually(t, "there is room", func() bool { return admit(t, c, "3", 1).Kind == server.Admitted })
 	settle(t, c, "3", yes)
 	settle(t, c, "2", yes)
 	wantFinding(t, c, "2", 1, answered(yes))

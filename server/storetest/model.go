@@ -13,7 +13,7 @@ import (
 // testModel compares a stream with a slice, through any sequence of calls.
 func testModel(t *testing.T, h harness) {
 	rapid.Check(t, func(rt *rapid.T) {
-		o := options()
+		o := Options()
 		o.Log.Events = rapid.IntRange(1, 8).Draw(rt, "events")
 		o.Log.Bytes = rapid.Int64Range(8, 40).Draw(rt, "bytes")
 		s, err := h.open(o)

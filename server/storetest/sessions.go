@@ -85,7 +85,7 @@ func newestWins(t *testing.T, h harness) {
 	if gen := <-fenced; gen != 9 {
 		t.Errorf("fenced with %d, want 9", gen)
 	}
-	if got := next(t, b.Own(), 0, 1); got[0] != "1" || b.Own().Log().Epoch() != a.Own().Log().Epoch() {
+	if got := Next(t, b.Own(), 0, 1); got[0] != "1" || b.Own().Log().Epoch() != a.Own().Log().Epoch() {
 		t.Errorf("own stream has %q, and another epoch: %v", got, b.Own().Log().Epoch() != a.Own().Log().Epoch())
 	}
 	c := attach(t, s, a.ID(), "u", 0)
@@ -176,7 +176,7 @@ func sessionOutlives(t *testing.T, h harness) {
 	if b.ID() != a.ID() || b.Gen() != 6 || b.Own().Log().Epoch() != epoch {
 		t.Errorf("session %q, %d, %q; want %q, 6, %q", b.ID(), b.Gen(), b.Own().Log().Epoch(), a.ID(), epoch)
 	}
-	if got := next(t, b.Own(), 0, 3); !reflect.DeepEqual(got, numbers(1, 3)) {
+	if got := Next(t, b.Own(), 0, 3); !reflect.DeepEqual(got, numbers(1, 3)) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -217,7 +217,7 @@ func tooManySessions(t *testing.T, h harness) {
 // wait. What is published meanwhile keeps two of them apart in time.
 func idle(t *testing.T, s server.Store, sess server.Session) {
 	t.Helper()
-	eventually(t, "time has passed", func() bool {
+	Eventually(t, "time has passed", func() bool {
 		return publish(t, s, "time/"+sess.ID(), "1") > 50
 	})
 }
@@ -253,7 +253,7 @@ func publishToUser(t *testing.T, h harness) {
 		}
 	}
 	for _, sess := range []server.Session{a, b} {
-		if got := next(t, sess.Own(), 0, 2); !reflect.DeepEqual(got, numbers(1, 2)) {
+		if got := Next(t, sess.Own(), 0, 2); !reflect.DeepEqual(got, numbers(1, 2)) {
 			t.Errorf("got %q", got)
 		}
 	}
@@ -278,8 +278,8 @@ func publishToSession(t *testing.T, h harness) {
 			t.Errorf("PublishToSession = %d, %v; want %d", seq, err, want)
 		}
 	}
-	next(t, a.Own(), 0, 2)
-	next(t, b.Own(), 0, 2)
+	Next(t, a.Own(), 0, 2)
+	Next(t, b.Own(), 0, 2)
 	for _, id := range []string{"", "A", "no such session", a.ID()[1:], a.ID() + "A"} {
 		_, err := s.PublishToSession(t.Context(), id, []byte("1"))
 		wantErr(t, "PublishToSession", err, server.ErrNoSession)

@@ -52,8 +52,8 @@ func (h harness) cases(t *testing.T, cases map[string]func(*testing.T, harness))
 	}
 }
 
-// options are the defaults of a server's.
-func options() server.StoreOptions {
+// Options returns the defaults of a server's.
+func Options() server.StoreOptions {
 	return server.StoreOptions{
 		Log:        stream.Limits{}.WithDefaults(),
 		StreamLife: 10 * time.Minute, SessionLife: 5 * time.Minute,
@@ -67,7 +67,7 @@ func options() server.StoreOptions {
 // test.
 func (h harness) store(t *testing.T, change ...func(*server.StoreOptions)) server.Store {
 	t.Helper()
-	o := options()
+	o := Options()
 	for _, f := range change {
 		f(&o)
 	}
@@ -108,8 +108,8 @@ func sync(t *testing.T, f server.Feed) {
 	}
 }
 
-// next reads n events behind a position, and waits for them.
-func next(t *testing.T, f server.Feed, after uint64, n int) []string {
+// Next reads n events behind a position, and waits for them.
+func Next(t *testing.T, f server.Feed, after uint64, n int) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -140,8 +140,8 @@ func next(t *testing.T, f server.Feed, after uint64, n int) []string {
 	return events
 }
 
-// eventually asks until there is an answer.
-func eventually(t *testing.T, what string, ask func() bool) {
+// Eventually asks until the answer is yes.
+func Eventually(t *testing.T, what string, ask func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for !ask() {

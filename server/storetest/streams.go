@@ -39,7 +39,7 @@ func eventsArrive(t *testing.T, h harness) {
 			t.Errorf("Publish = %d, want %d", seq, i+1)
 		}
 	}
-	if got := next(t, f, 0, 10); !reflect.DeepEqual(got, numbers(1, 10)) {
+	if got := Next(t, f, 0, 10); !reflect.DeepEqual(got, numbers(1, 10)) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -51,7 +51,7 @@ func publishedBefore(t *testing.T, h harness) {
 	}
 	f := follow(t, s, "a")
 	defer f.Close()
-	if got := next(t, f, 1, 2); !reflect.DeepEqual(got, numbers(2, 3)) {
+	if got := Next(t, f, 1, 2); !reflect.DeepEqual(got, numbers(2, 3)) {
 		t.Errorf("got %q", got)
 	}
 	if log := f.Log(); !log.Covers(log.Epoch(), 0) || log.Covers(log.Epoch(), 4) {
@@ -82,7 +82,7 @@ func twoFeeds(t *testing.T, h harness) {
 	b := follow(t, s, "a")
 	publish(t, s, "a", "2")
 	for _, f := range []server.Feed{a, b} {
-		if got := next(t, f, 0, 2); !reflect.DeepEqual(got, numbers(1, 2)) {
+		if got := Next(t, f, 0, 2); !reflect.DeepEqual(got, numbers(1, 2)) {
 			t.Errorf("got %q", got)
 		}
 	}
@@ -91,7 +91,7 @@ func twoFeeds(t *testing.T, h harness) {
 	}
 	a.Close()
 	publish(t, s, "a", "3")
-	if got := next(t, b, 2, 1); got[0] != "3" {
+	if got := Next(t, b, 2, 1); got[0] != "3" {
 		t.Errorf("after the other was closed: got %q", got)
 	}
 	b.Close()
@@ -118,7 +118,7 @@ func manyPublishers(t *testing.T, h harness) {
 		})
 	}
 	wg.Wait()
-	if got := next(t, f, 0, len(want)); !slices.Equal(got, want) {
+	if got := Next(t, f, 0, len(want)); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
@@ -158,7 +158,7 @@ func dataIsCopied(t *testing.T, h harness) {
 		t.Fatal(err)
 	}
 	copy(data, `"after!"`)
-	if got := next(t, f, 0, 1); got[0] != `"before"` {
+	if got := Next(t, f, 0, 1); got[0] != `"before"` {
 		t.Errorf("got %q", got)
 	}
 }
@@ -190,7 +190,7 @@ func streamOutlivesFeeds(t *testing.T, h harness) {
 	if f.Log().Epoch() != epoch {
 		t.Errorf("epoch %q, want %q", f.Log().Epoch(), epoch)
 	}
-	if got := next(t, f, 0, 2); !reflect.DeepEqual(got, numbers(1, 2)) {
+	if got := Next(t, f, 0, 2); !reflect.DeepEqual(got, numbers(1, 2)) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -212,7 +212,7 @@ func anyJSON(t *testing.T, h harness) {
 	for _, data := range want {
 		publish(t, s, "a", data)
 	}
-	if got := next(t, f, 0, len(want)); !slices.Equal(got, want) {
+	if got := Next(t, f, 0, len(want)); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
@@ -262,7 +262,7 @@ func boundsKeep(t *testing.T, s server.Store, n int) {
 		if head != uint64(i) || first != uint64(max(0, i-n)) {
 			t.Fatalf("after %d events: covers %d to %d, want %d to %d", i, first, head, max(0, i-n), i)
 		}
-		got := next(t, f, first, int(head-first)) //nolint:gosec // at most n
+		got := Next(t, f, first, int(head-first)) //nolint:gosec // at most n
 		if want := fmt.Sprintf("%3d", first+1); got[0] != want {
 			t.Errorf("the oldest is %q, want %q", got[0], want)
 		}
@@ -283,7 +283,7 @@ func ageForgets(t *testing.T, h harness, n int) {
 		publish(t, s, "a", "1")
 	}
 	sync(t, f)
-	eventually(t, "the entries are forgotten", func() bool { return f.Log().First() == last })
+	Eventually(t, "the entries are forgotten", func() bool { return f.Log().First() == last })
 	if head := f.Log().Head(); head != last {
 		t.Errorf("head %d, want %d", head, last)
 	}
@@ -297,7 +297,7 @@ func ageForgets(t *testing.T, h harness, n int) {
 	if seq := publish(t, s, "a", "2"); seq != last+1 {
 		t.Errorf("Publish = %d, want %d", seq, last+1)
 	}
-	if got := next(t, f, last, 1); got[0] != "2" {
+	if got := Next(t, f, last, 1); got[0] != "2" {
 		t.Errorf("got %q", got)
 	}
 }
