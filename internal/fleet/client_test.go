@@ -41,9 +41,10 @@ type client struct {
 
 // A step is an event, or a gap that the client was told of.
 type step struct {
-	gap bool
-	seq uint64 // of the event; of a gap: where the stream goes on
-	n   uint64 // of the event
+	gap   bool
+	seq   uint64 // of the event; of a gap: where the stream goes on
+	epoch string // of a gap: the same
+	n     uint64 // of the event
 }
 
 // A dial is a connection that a client has opened.
@@ -153,11 +154,11 @@ func (c *client) recovered(r reconnect.Recovery) {
 	switch r.Outcome {
 	case reconnect.NothingMissed, reconnect.Replayed:
 	case reconnect.GapWithSnapshot:
-		c.complain("a snapshot of a stream that has none")
+		// There is none, which the node has yet to learn: it says so next.
 	case reconnect.GapWithoutSnapshot:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.got = append(c.got, step{gap: true, seq: r.Position.Seq})
+		c.got = append(c.got, step{gap: true, seq: r.Position.Seq, epoch: r.Position.Epoch})
 	}
 }
 

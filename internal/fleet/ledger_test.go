@@ -143,6 +143,8 @@ func (l *ledger) check(cs *clients, gaps int) {
 			a.wrong = fmt.Sprintf("%d frames after a hole, %d bad ones", totals.Holes, totals.Bad)
 		case a.gaps > gaps:
 			a.wrong = fmt.Sprintf("%d gaps, want %d at most", a.gaps, gaps)
+		case a.again > totals.Bridges:
+			a.wrong = fmt.Sprintf("%d gaps told again, and %d bridges", a.again, totals.Bridges)
 		case a.gaps == 0:
 			whole = append(whole, a)
 			exact++
@@ -174,8 +176,12 @@ type audit struct {
 	had   map[uint64]bool // events whose publishing had failed
 	seq   uint64          // of the last step
 	n     uint64          // of the last event whose publishing had not failed
+	epoch string          // of the last gap
 	after bool            // a gap was said since
 	gaps  int
+	// The client had asked beside a connection that drained, from where it was, when that
+	// one told it of the same gap.
+	again uint64
 	wrong string // the first thing that is
 }
 
@@ -183,8 +189,12 @@ func (a *audit) take(s step, first bool) {
 	switch {
 	case a.wrong != "":
 	case s.gap:
-		a.gaps++
-		a.seq, a.after = s.seq, true
+		if s.epoch == a.epoch {
+			a.again++
+		} else {
+			a.gaps++
+		}
+		a.seq, a.epoch, a.after = s.seq, s.epoch, true
 	case !first && s.seq != a.seq+1:
 		a.wrong = fmt.Sprintf("event %d is numbered %d, after %d", s.n, s.seq, a.seq)
 	case s.n == 0 || s.n > uint64(len(a.published)):
