@@ -45,7 +45,7 @@ func (s *site) startAgain(ctx context.Context, address string, down time.Duratio
 	if err := pause(ctx, down); err != nil {
 		return err
 	}
-	ws, err := s.newServer()
+	ws, err := s.newServer() //nolint:contextcheck // it ends by Close
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func newSite(c config, log *slog.Logger) *site {
 
 // run serves until ctx ends, and then says goodbye to who is connected.
 func (s *site) run(ctx context.Context, stdout io.Writer) error {
-	ws, err := s.newServer()
+	ws, err := s.newServer() //nolint:contextcheck // it ends by Close
 	switch {
 	case err != nil && s.config.store != "":
 		return fmt.Errorf("serve: flag -store: %w", err)

@@ -130,7 +130,7 @@ func dialRaw(t *testing.T, p *process) *raw {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		for range r.frames { //nolint:revive // until it has ended
+		for range r.frames { // until it has ended
 		}
 	})
 	r.until(t, "a welcome", func(f wire.Frame) bool {
