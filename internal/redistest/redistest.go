@@ -107,6 +107,7 @@ func (s *Server) start() error {
 	}
 	args := slices.Concat([]string{
 		"-c", script, "redis-server", "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
+		"--repl-diskless-sync-delay", "0",
 	}, port, s.args)
 	s.cmd = exec.CommandContext(context.Background(), "/bin/sh", args...) //nolint:gosec // the test's own
 	s.cmd.Stdout, s.cmd.Stderr, s.output = output, output, output

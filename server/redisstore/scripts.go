@@ -30,6 +30,12 @@ var (
 	scriptSettle     = script(allowed, "settle")
 )
 
+// loaded are the scripts that are loaded when a store is opened.
+var loaded = []*redis.Script{
+	scriptConnect, scriptRead, scriptAppend, scriptAppendUser, scriptKnows, scriptAttach, scriptRenew, scriptDetach,
+	scriptAdmit, scriptSettle,
+}
+
 func script(flags, name string) *redis.Script {
 	source := flags
 	for _, file := range []string{"common", name} {

@@ -109,14 +109,10 @@ func (s *store) prepare(ctx context.Context) error {
 		if err := scriptProbe.Run(ctx, c, []string{p.prefix + "probe", p.prefix + "probe"}).Err(); err != nil {
 			return err
 		}
-		pipe := c.Pipeline()
-		for _, script := range []*redis.Script{
-			scriptRead, scriptAppend, scriptAppendUser, scriptKnows, scriptAttach, scriptRenew, scriptDetach, scriptAdmit, scriptSettle,
-		} {
-			script.Load(ctx, pipe)
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
+		for _, script := range loaded {
+			if err := script.Load(ctx, c).Err(); err != nil {
+				return err
+			}
 		}
 		if err := s.connect(ctx, c, p); err != nil {
 			return err
