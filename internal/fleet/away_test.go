@@ -24,6 +24,7 @@ const publishLimit = 10 * time.Second
 // so and is told how old the news are, who publishes gets an error, who comes is told to
 // come later; and that all goes on when Redis is back.
 func TestWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		leave, back func(*redis)
 		gaps        int

@@ -143,8 +143,8 @@ func (l *ledger) check(cs *clients, gaps int) {
 			a.wrong = fmt.Sprintf("%d frames after a hole, %d bad ones", totals.Holes, totals.Bad)
 		case a.gaps > gaps:
 			a.wrong = fmt.Sprintf("%d gaps, want %d at most", a.gaps, gaps)
-		case a.again > totals.Bridges:
-			a.wrong = fmt.Sprintf("%d gaps told again, and %d bridges", a.again, totals.Bridges)
+		case a.again >= totals.Sessions:
+			a.wrong = fmt.Sprintf("%d gaps told again, on %d connections", a.again, totals.Sessions)
 		case a.gaps == 0:
 			whole = append(whole, a)
 			exact++
@@ -179,8 +179,8 @@ type audit struct {
 	epoch string          // of the last gap
 	after bool            // a gap was said since
 	gaps  int
-	// The client had asked beside a connection that drained, from where it was, when that
-	// one told it of the same gap.
+	// A connection that drained told of a gap when the next one had asked already, from
+	// before it, and so was told of the same one.
 	again uint64
 	wrong string // the first thing that is
 }

@@ -13,9 +13,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/longwire/longwire/internal/redistest"
 )
 
-// A redis is a real server.
+// A redis is a real server, to be stopped, killed and paused as a process.
 type redis struct {
 	t    *testing.T
 	dir  string
@@ -27,9 +29,7 @@ type redis struct {
 // startRedis runs a Redis that keeps what it has confirmed, until the end of the test.
 func startRedis(t *testing.T) *redis {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("CI") == "" {
-		t.Skip("redis-server is not installed: it is Debian's package of that name")
-	}
+	redistest.Require(t)
 	r := &redis{t: t, dir: t.TempDir(), port: freePort(t), log: new(output)}
 	r.start()
 	t.Cleanup(func() {
