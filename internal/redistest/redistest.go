@@ -25,11 +25,12 @@ import (
 // Server is a redis-server of the test's own. It ends with the test, and with the
 // process that runs the test, however that ends.
 type Server struct {
-	tb   testing.TB
-	args []string
-	dir  string
-	port int
-	tls  *tls.Config
+	tb       testing.TB
+	args     []string
+	dir      string
+	port     int
+	tls      *tls.Config
+	sentinel string // configuration, if it is one
 
 	client *redis.Client // of the test itself
 	stdin  io.Closer     // closing it ends the server
@@ -52,8 +53,13 @@ func Start(tb testing.TB, args ...string) *Server {
 // key. config is the test's own side of it.
 func StartTLS(tb testing.TB, config *tls.Config, args ...string) *Server {
 	tb.Helper()
+	return start(tb, &Server{tb: tb, args: args, tls: config})
+}
+
+func start(tb testing.TB, s *Server) *Server {
+	tb.Helper()
 	Require(tb)
-	s := &Server{tb: tb, args: args, tls: config, dir: tb.TempDir()}
+	s.dir = tb.TempDir()
 	tb.Cleanup(func() {
 		s.Stop()
 		if s.client != nil {
@@ -70,6 +76,17 @@ func StartTLS(tb testing.TB, config *tls.Config, args ...string) *Server {
 	}
 	tb.Fatalf("redistest: redis-server does not start: %v", err)
 	return nil
+}
+
+// StartSentinel starts a Sentinel that watches over a primary.
+func StartSentinel(tb testing.TB, name string, primary *Server) *Server {
+	tb.Helper()
+	config := filepath.Join(tb.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1\nsentinel down-after-milliseconds %s 1000\n", name, primary.port, name)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return start(tb, &Server{tb: tb, sentinel: config})
 }
 
 // Require skips the test where no redis-server is installed, but not in CI.
@@ -109,6 +126,9 @@ func (s *Server) start() error {
 		"-c", script, "redis-server", "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
 		"--repl-diskless-sync-delay", "0",
 	}, port, s.args)
+	if s.sentinel != "" {
+		args = []string{"-c", script, "redis-server", s.sentinel, "--sentinel", "--port", s.portText(), "--bind", "127.0.0.1"}
+	}
 	s.cmd = exec.CommandContext(context.Background(), "/bin/sh", args...) //nolint:gosec // the test's own
 	s.cmd.Stdout, s.cmd.Stderr, s.output = output, output, output
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {

@@ -91,10 +91,19 @@ type awayError struct {
 }
 
 func (e *awayError) Error() string {
-	return fmt.Sprintf("redisstore: Redis does not answer: %v: %v", e.cause, e.last)
+	text := "redisstore: Redis does not answer: " + e.cause.Error()
+	if e.last != nil {
+		text += ": " + e.last.Error()
+	}
+	return text
 }
 
-func (e *awayError) Unwrap() []error { return []error{e.cause, e.last} }
+func (e *awayError) Unwrap() []error {
+	if e.last == nil {
+		return []error{e.cause}
+	}
+	return []error{e.cause, e.last}
+}
 
 func (s *store) away(ctx context.Context, last error, lost bool) error {
 	return &awayError{cause: context.Cause(ctx), last: last, lost: lost}

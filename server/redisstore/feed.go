@@ -169,6 +169,9 @@ func (f *feed) wait(ctx context.Context, number uint64) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
+			if err == nil {
+				err = f.p.sub.lastErr()
+			}
 			return &awayError{cause: context.Cause(ctx), last: err}
 		}
 	}

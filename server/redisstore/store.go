@@ -118,7 +118,11 @@ func (s *store) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	// A subscription is confirmed, or refused, on its connection.
+	ps := s.client.SSubscribe(ctx, s.partitions[0].prefix+"probe")
+	defer ps.Close() //nolint:errcheck // it was for one question
+	_, err := ps.Receive(ctx)
+	return err
 }
 
 // onConnect is called for each new connection, before anything else is sent on it.

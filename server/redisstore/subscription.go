@@ -19,6 +19,7 @@ type subscription struct {
 	wake chan struct{} // want has changed
 
 	mu   sync.Mutex
+	err  error            // why the last connection has ended
 	want map[string]*feed // by channel
 	// leaving counts the channels whose end was asked for and not yet confirmed.
 	leaving map[string]int
@@ -73,6 +74,9 @@ func (b *subscription) run() {
 		}
 		began := time.Now()
 		err := b.serve()
+		b.mu.Lock()
+		b.err = err
+		b.mu.Unlock()
 		if time.Since(began) > subscriptionSilence {
 			wait = leastWait
 		}
@@ -197,6 +201,12 @@ func (b *subscription) receive(ctx context.Context, ps *redis.PubSub) error {
 			}
 		}
 	}
+}
+
+func (b *subscription) lastErr() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
 }
 
 func (b *subscription) feed(channel string) *feed {

@@ -43,11 +43,15 @@ func (s *store) beatOnce(ctx context.Context) {
 			pipe := c.Pipeline()
 			cmds := make([]*redis.Cmd, len(partitions))
 			for i, p := range partitions {
-				cmds[i] = scriptConnect.Eval(ctx, pipe, s.connectKeys(p), s.connectArgs(p)...)
+				cmds[i] = scriptConnect.EvalSha(ctx, pipe, s.connectKeys(p), s.connectArgs(p)...)
 			}
 			_, _ = pipe.Exec(ctx) // each command has its own error
 			for i, p := range partitions {
-				if err := s.hear(p, cmds[i]); outcomeOf(err) == answered && err != nil {
+				err := s.hear(p, cmds[i])
+				if redis.HasErrorPrefix(err, "NOSCRIPT") {
+					err = s.connect(ctx, c, p)
+				}
+				if outcomeOf(err) == answered && err != nil {
 					s.log.Error("longwire: Redis refuses the beat", "error", err)
 				}
 			}

@@ -1,0 +1,181 @@
+package redisstore_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/longwire/longwire/internal/redistest"
+	"github.com/longwire/longwire/server"
+	"github.com/longwire/longwire/server/redisstore"
+	"github.com/longwire/longwire/server/storetest"
+)
+
+func TestStoreOnACluster(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartCluster(t)
+	var used [3]bool
+	for _, url := range []string{
+		servers[0].URL() + "?addr=" + servers[1].Addr() + "&addr=" + servers[2].Addr(),
+		servers[2].URL(), // a lone address is recognized
+	} {
+		storetest.Run(t, fresh(redisstore.Options{URL: url}))
+	}
+	t.Cleanup(func() {
+		for i, s := range servers {
+			used[i] = strings.Contains(s.Do("INFO", "commandstats").(string), "cmdstat_xadd")
+		}
+		if used != [3]bool{true, true, true} {
+			t.Errorf("nodes with streams: %v, want all", used)
+		}
+	})
+}
+
+// A partition moves to another node of the Cluster while it is in use.
+func TestMovedPartition(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartCluster(t)
+	a, b := node(t, servers[0].URL()), node(t, servers[1].URL())
+	f := follow(t, b, "s")
+	publish(t, a, "s", 1, 3)
+	f.want(t, numbers(1, 3)...)
+	from, to, key := -1, -1, ""
+	for i, s := range servers {
+		if keys, ok := s.Do("KEYS", "*m:s").([]any); ok && len(keys) == 1 {
+			from, key = i, keys[0].(string)
+			to = (i + 1) % len(servers)
+		}
+	}
+	slot := servers[0].Do("CLUSTER", "KEYSLOT", key)
+	ids := [2]any{servers[from].Do("CLUSTER", "MYID"), servers[to].Do("CLUSTER", "MYID")}
+	servers[to].Do("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
+	servers[from].Do("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
+	published := make(chan struct{})
+	go func() {
+		defer close(published)
+		publish(t, a, "s", 4, 30)
+	}()
+	host, port, _ := net.SplitHostPort(servers[to].Addr())
+	for {
+		keys := servers[from].Do("CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+		if len(keys) == 0 {
+			break
+		}
+		servers[from].Do(append([]any{"MIGRATE", host, port, "", 0, 5000, "REPLACE", "KEYS"}, keys...)...)
+	}
+	for _, i := range []int{to, from, 3 - to - from} {
+		servers[i].Do("CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+	}
+	<-published
+	// It is on another server now: that is a generation of its own.
+	f.until(t, func(got []string) bool { return len(got) > 0 && got[len(got)-1] == "30" })
+	publish(t, b, "s", 31, 31)
+	f.until(t, func(got []string) bool { return got[len(got)-1] == "31" })
+}
+
+// What the store needs of an ACL user is what the package's documentation says.
+func TestACLUser(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	r.Do("ACL", "SETUSER", "wire", "on", ">s3cret", "~{t:*", "&{t:*", "-@all", "+@read", "+@write", "+@pubsub",
+		"+@scripting", "+@connection", "+info", "+time", "-@dangerous", "+info")
+	a := node(t, "redis://wire:s3cret@"+r.Addr())
+	f := follow(t, a, "s")
+	publish(t, a, "s", 1, 3)
+	f.want(t, numbers(1, 3)...)
+	c := attach(t, a, "", "u", 0, nobody)
+	admit(t, c, "1")
+	c.Settle("1", yes)
+	if n, err := a.PublishTo(t.Context(), "u", []byte("1")); n != 1 || err != nil {
+		t.Errorf("PublishTo = %d, %v", n, err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	cert, key, pool := certificate(t)
+	r := redistest.StartTLS(t, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+	a := node(t, r.URL(), func(o *redisstore.Options, _ *server.StoreOptions) {
+		o.TLS = &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
+	})
+	f := follow(t, a, "s")
+	publish(t, a, "s", 1, 3)
+	f.want(t, numbers(1, 3)...)
+	wantRefusal(t, redisstore.Options{URL: r.URL()}, "unknown authority")
+}
+
+// certificate makes one for 127.0.0.1, which is its own authority.
+func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for name, block := range map[string]*pem.Block{
+		cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: keyDER},
+	} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool = x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return cert, key, pool
+}
+
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	primary, replica := redistest.Start(t), redistest.Start(t)
+	host, port, _ := net.SplitHostPort(primary.Addr())
+	replica.Do("REPLICAOF", host, port)
+	storetest.Eventually(t, "the replica has synchronized", func() bool {
+		return strings.Contains(replica.Do("INFO", "replication").(string), "master_link_status:up")
+	})
+	sentinel := redistest.StartSentinel(t, "main", primary)
+	storetest.Eventually(t, "Sentinel knows the replica", func() bool {
+		replicas, _ := sentinel.Do("SENTINEL", "REPLICAS", "main").([]any)
+		return len(replicas) == 1
+	})
+	a := node(t, sentinel.URL()+"?master_name=main")
+	f := follow(t, a, "s")
+	publish(t, a, "s", 1, 3)
+	f.want(t, numbers(1, 3)...)
+	awaitHead(t, replica, "s", "3")
+	primary.Stop()
+	storetest.Eventually(t, "the replica is promoted", func() bool {
+		return strings.Contains(replica.Do("INFO", "replication").(string), "role:master")
+	})
+	storetest.Eventually(t, "events are published again", func() bool {
+		_, err := a.Publish(t.Context(), "s", []byte("4"))
+		return err == nil
+	})
+	f.want(t, "1", "2", "3", gap, "4")
+}
