@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	a := node(t, r.URL(), impatient)
-	f := follow(t, a, "s")
+	f := follow(t, a)
 	c := attach(t, a, "", "u", 0, func(gen uint64) { t.Errorf("fenced with %d", gen) })
 	publish(t, a, "s", 1, 1)
 	f.want(t, "1")
@@ -78,7 +79,7 @@ func TestLostAnswerPublishesOnce(t *testing.T) {
 	proxy := redistest.StartProxy(t, r.Addr())
 	a := node(t, proxy.URL(), impatient)
 	b := node(t, r.URL())
-	f := follow(t, b, "s")
+	f := follow(t, b)
 	c := attach(t, b, "", "u", 0, nobody)
 	head := uint64(0)
 	for what, call := range map[string]func(context.Context) (uint64, error){
@@ -138,7 +139,7 @@ func TestLostAnswerThatCannotBeFound(t *testing.T) {
 		_, err := a.Publish(ctx, "s", []byte("1"))
 		done <- err
 	}()
-	awaitHead(t, r, "s", "1")
+	awaitHead(t, r, "1")
 	publish(t, b, "s", 2, 2)
 	proxy.Up()
 	proxy.Cut()
@@ -227,14 +228,47 @@ func TestStreamThatNobodyUsesIsForgotten(t *testing.T) {
 	a := node(t, r.URL(), func(_ *redisstore.Options, so *server.StoreOptions) {
 		so.StreamLife, so.Log.Age = 300*time.Millisecond, 300*time.Millisecond
 	})
-	f := follow(t, a, "s")
+	f := follow(t, a)
 	epoch := f.feed.Log().Epoch()
 	publish(t, a, "s", 1, 1)
 	f.feed.Close()
 	storetest.Eventually(t, "it is forgotten", func() bool {
 		return r.Client().Exists(t.Context(), "{t:0}m:s", "{t:0}e:s").Val() == 0
 	})
-	if again := follow(t, a, "s").feed.Log(); again.Epoch() == epoch || again.Head() != 0 {
+	if again := follow(t, a).feed.Log(); again.Epoch() == epoch || again.Head() != 0 {
 		t.Errorf("epoch %q, head %d; want another epoch, and 0", again.Epoch(), again.Head())
+	}
+}
+
+// What Redis holds of a stream is bounded as the log is, by age from the next event on.
+func TestEntriesAreTrimmed(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	a := node(t, r.URL(), func(_ *redisstore.Options, so *server.StoreOptions) {
+		so.Log.Age, so.Log.Events = time.Second, 3
+	})
+	length := func() int64 { return r.Client().XLen(t.Context(), "{t:0}e:s").Val() }
+	publish(t, a, "s", 1, 10)
+	if n := length(); n != 3 {
+		t.Errorf("%d entries, want 3", n)
+	}
+	old := r.Client().XRange(t.Context(), "{t:0}e:s", "-", "+").Val()
+	if len(old) != 3 || old[2].ID != "10-0" {
+		t.Fatalf("entries %v", old)
+	}
+	at, err := strconv.ParseInt(old[2].Values["t"].(string), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Do("PERSIST", "{t:0}e:s") // or they expire all at once
+	storetest.Eventually(t, "they are old", func() bool {
+		return r.Client().Time(t.Context()).Val().Sub(time.UnixMilli(at)) > time.Second
+	})
+	publish(t, a, "s", 11, 11)
+	if n := length(); n != 1 {
+		t.Errorf("%d entries, want 1", n)
+	}
+	if bytes := r.Do("HGET", "{t:0}m:s", "bytes"); bytes != "2" {
+		t.Errorf("bytes %v, want 2", bytes)
 	}
 }

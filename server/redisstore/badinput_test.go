@@ -99,7 +99,7 @@ func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	a := node(t, r.URL())
-	f := follow(t, a, "s")
+	f := follow(t, a)
 	publish(t, a, "s", 1, 2)
 	r.Do("CONFIG", "SET", "maxmemory", "1")
 	if _, err := a.Publish(t.Context(), "s", []byte("0")); err == nil || !strings.Contains(err.Error(), "OOM") || errors.Is(err, server.ErrUncertain) {
@@ -133,7 +133,7 @@ func TestKeyOfAnotherType(t *testing.T) {
 				t.Errorf("Follow: %v, want an error that names the key", err)
 			}
 			r.Do("DEL", key)
-			f := follow(t, a, "s")
+			f := follow(t, a)
 			publish(t, a, "s", 1, 1)
 			f.want(t, "1")
 		})
@@ -153,20 +153,26 @@ func TestCorruptEntry(t *testing.T) {
 		r.Do("HSET", meta, "head", 5)
 	}
 	for name, corrupt := range map[string]func(*redistest.Server){
-		"no JSON":           func(r *redistest.Server) { add(r, "d", `{"a":`, "t", "1", "g", tag(r), "p", tag(r)) },
-		"no UTF-8":          func(r *redistest.Server) { add(r, "d", "\"\xff\"", "t", "1", "g", tag(r), "p", tag(r)) },
-		"no data":           func(r *redistest.Server) { add(r, "t", "1", "g", tag(r), "p", tag(r)) },
-		"no time":           func(r *redistest.Server) { add(r, "d", "5", "t", "noon", "g", tag(r), "p", tag(r)) },
-		"foreign fields":    func(r *redistest.Server) { add(r, "name", "value") },
-		"too large":         func(r *redistest.Server) { add(r, "d", strings.Repeat("1", 2<<20), "t", "1", "g", tag(r), "p", tag(r)) },
-		"missing":           func(r *redistest.Server) { add(r, "d", "5", "t", "1", "g", tag(r), "p", tag(r)); r.Do("XDEL", entries, "5-0") },
-		"a number of sorts": func(r *redistest.Server) { add(r, "d", "5", "t", "1", "g", tag(r), "p", tag(r)); r.Do("XADD", entries, "5-3", "d", "5") },
+		"no JSON":        func(r *redistest.Server) { add(r, "d", `{"a":`, "t", "1", "g", tag(r), "p", tag(r)) },
+		"no UTF-8":       func(r *redistest.Server) { add(r, "d", "\"\xff\"", "t", "1", "g", tag(r), "p", tag(r)) },
+		"no data":        func(r *redistest.Server) { add(r, "t", "1", "g", tag(r), "p", tag(r)) },
+		"no time":        func(r *redistest.Server) { add(r, "d", "5", "t", "noon", "g", tag(r), "p", tag(r)) },
+		"foreign fields": func(r *redistest.Server) { add(r, "name", "value") },
+		"too large":      func(r *redistest.Server) { add(r, "d", strings.Repeat("1", 2<<20), "t", "1", "g", tag(r), "p", tag(r)) },
+		"missing": func(r *redistest.Server) {
+			add(r, "d", "5", "t", "1", "g", tag(r), "p", tag(r))
+			r.Do("XDEL", entries, "5-0")
+		},
+		"a number of sorts": func(r *redistest.Server) {
+			add(r, "d", "5", "t", "1", "g", tag(r), "p", tag(r))
+			r.Do("XADD", entries, "5-3", "d", "5")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := redistest.Start(t)
 			a := node(t, r.URL())
-			live := follow(t, a, "s")
+			live := follow(t, a)
 			publish(t, a, "s", 1, 4)
 			live.want(t, numbers(1, 4)...)
 			epoch := live.feed.Log().Epoch()
@@ -175,7 +181,7 @@ func TestCorruptEntry(t *testing.T) {
 			live.want(t, "1", "2", "3", "4", gap, "6", "7", "8", "9", "10")
 
 			b := node(t, r.URL())
-			f := follow(t, b, "s")
+			f := follow(t, b)
 			log := f.feed.Log()
 			if first, head := log.Bounds(); first != 5 || head != 10 || log.Epoch() != epoch || log.Covers(epoch, 2) {
 				t.Errorf("epoch %q covers %d to %d, want %q, 5 to 10", log.Epoch(), first, head, epoch)
@@ -195,12 +201,12 @@ func TestForeignEntryBeyondTheHead(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	a := node(t, r.URL())
-	f := follow(t, a, "s")
+	f := follow(t, a)
 	publish(t, a, "s", 1, 2)
 	f.want(t, "1", "2")
 	r.Do("XADD", "{t:0}e:s", "*", "d", "1")
 	b := node(t, r.URL())
-	if log := follow(t, b, "s").feed.Log(); log.Head() != 2 || log.First() != 2 {
+	if log := follow(t, b).feed.Log(); log.Head() != 2 || log.First() != 2 {
 		t.Errorf("covers %d to %d, want 2 to 2", log.First(), log.Head())
 	}
 	publish(t, a, "s", 3, 3)
@@ -211,7 +217,7 @@ func TestForeignMessageOnTheChannel(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	a := node(t, r.URL())
-	f := follow(t, a, "s")
+	f := follow(t, a)
 	for _, text := range []string{"", "E", "E a b c d e", "E x 7 t p 1", "F", "F x", "F 9", "hello"} {
 		r.Do("SPUBLISH", "{t:0}c:s", text)
 	}
@@ -223,7 +229,7 @@ func TestLastNumber(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	a := node(t, r.URL())
-	follow(t, a, "s").feed.Close()
+	follow(t, a).feed.Close()
 	r.Do("HSET", "{t:0}m:s", "head", stream.MaxSeq-1)
 	if seq, err := a.Publish(t.Context(), "s", []byte("1")); seq != stream.MaxSeq || err != nil {
 		t.Errorf("Publish = %d, %v; want %d", seq, err, uint64(stream.MaxSeq))
@@ -231,7 +237,7 @@ func TestLastNumber(t *testing.T) {
 	if _, err := a.Publish(t.Context(), "s", []byte("2")); !errors.Is(err, stream.ErrFull) {
 		t.Errorf("Publish: %v, want ErrFull", err)
 	}
-	if log := follow(t, a, "s").feed.Log(); log.Head() != stream.MaxSeq || log.First() != stream.MaxSeq-1 {
+	if log := follow(t, a).feed.Log(); log.Head() != stream.MaxSeq || log.First() != stream.MaxSeq-1 {
 		t.Errorf("covers %d to %d", log.First(), log.Head())
 	}
 }

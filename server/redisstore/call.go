@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"strings"
 	"time"
@@ -36,7 +37,15 @@ func (s *store) call(ctx context.Context, p *partition, script *redis.Script, ke
 	defer cancel()
 	var a attempt
 	var lost time.Time
+	var last error
 	for wait := leastWait; ; wait = min(2*wait, mostWait) {
+		if wait == mostWait && p.silence() >= staleAfter {
+			// The beat finds out when Redis is back: many that wait need not.
+			if !pause(ctx, leastWait+mathrand.N(mostWait)) { //nolint:gosec // spreads them
+				return nil, s.away(ctx, last, !lost.IsZero())
+			}
+			continue
+		}
 		a.gen = p.generation()
 		if !lost.IsZero() {
 			a.since = max(time.Since(lost), 1)
@@ -68,8 +77,9 @@ func (s *store) call(ctx context.Context, p *partition, script *redis.Script, ke
 		if s.cluster != nil {
 			s.cluster.ReloadState(ctx)
 		}
+		last = err
 		if !pause(ctx, wait) {
-			return nil, s.away(ctx, err, !lost.IsZero())
+			return nil, s.away(ctx, last, !lost.IsZero())
 		}
 	}
 }
@@ -141,16 +151,17 @@ func outcomeOf(err error) outcome {
 	if err == nil {
 		return answered
 	}
-	if _, ok := errors.AsType[redis.Error](err); ok {
+	if refusal, ok := errors.AsType[redis.Error](err); ok {
+		text := refusal.Error()
 		for _, p := range []string{"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN ", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "BUSY "} {
-			if strings.HasPrefix(err.Error(), p) {
+			if strings.HasPrefix(text, p) {
 				return unsent
 			}
 		}
-		if strings.HasPrefix(err.Error(), "ERR max number of clients") {
+		if strings.HasPrefix(text, "ERR max number of clients") {
 			return unsent
 		}
-		if strings.HasPrefix(err.Error(), "STALE ") {
+		if strings.HasPrefix(text, "STALE ") {
 			return stale
 		}
 		return answered
@@ -158,8 +169,11 @@ func outcomeOf(err error) outcome {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return unsent
 	}
-	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, errNoMaster) {
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, errNoMaster) || errors.Is(err, errConnect) {
 		return unsent
+	}
+	if strings.HasPrefix(err.Error(), "failed to initialize connection options") {
+		return unsent // as the client says it of a connection that it did not get to use
 	}
 	return unknown
 }

@@ -28,6 +28,11 @@
 // deleted key with answers to messages is not missed. A write that Redis has confirmed
 // and then lost is lost; only that it is lost is certain to be said.
 //
+// An ACL user needs +@read +@write +@pubsub +@scripting +@connection +info +time, in a
+// Cluster +cluster +command as well, ~{longwire:* and &{longwire:*.
+//
+// Options.IdleSessions does not count here: sessions end by their life alone.
+//
 // The client is go-redis: its hook for new connections is where the generation has to
 // be compared, and it knows Sentinel, Cluster, TLS and users. bench/redis compares it
 // with rueidis.

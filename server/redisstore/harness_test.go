@@ -73,10 +73,10 @@ type follower struct {
 	events []string // and gaps
 }
 
-// follow follows a stream from its head on, until the test ends.
-func follow(t *testing.T, s server.Store, name string) *follower {
+// follow follows the stream "s" from its head on, until the test ends.
+func follow(t *testing.T, s server.Store) *follower {
 	t.Helper()
-	feed, err := s.Follow(t.Context(), name)
+	feed, err := s.Follow(t.Context(), "s")
 	if err != nil {
 		t.Fatal(err)
 	}

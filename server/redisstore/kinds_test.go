@@ -47,7 +47,7 @@ func TestMovedPartition(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartCluster(t)
 	a, b := node(t, servers[0].URL()), node(t, servers[1].URL())
-	f := follow(t, b, "s")
+	f := follow(t, b)
 	publish(t, a, "s", 1, 3)
 	f.want(t, numbers(1, 3)...)
 	from, to, key := -1, -1, ""
@@ -91,7 +91,7 @@ func TestACLUser(t *testing.T) {
 	r.Do("ACL", "SETUSER", "wire", "on", ">s3cret", "~{t:*", "&{t:*", "-@all", "+@read", "+@write", "+@pubsub",
 		"+@scripting", "+@connection", "+info", "+time", "-@dangerous", "+info")
 	a := node(t, "redis://wire:s3cret@"+r.Addr())
-	f := follow(t, a, "s")
+	f := follow(t, a)
 	publish(t, a, "s", 1, 3)
 	f.want(t, numbers(1, 3)...)
 	c := attach(t, a, "", "u", 0, nobody)
@@ -110,7 +110,7 @@ func TestTLS(t *testing.T) {
 	a := node(t, r.URL(), func(o *redisstore.Options, _ *server.StoreOptions) {
 		o.TLS = &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
 	})
-	f := follow(t, a, "s")
+	f := follow(t, a)
 	publish(t, a, "s", 1, 3)
 	f.want(t, numbers(1, 3)...)
 	wantRefusal(t, redisstore.Options{URL: r.URL()}, "unknown authority")
@@ -165,10 +165,10 @@ func TestSentinel(t *testing.T) {
 		return len(replicas) == 1
 	})
 	a := node(t, sentinel.URL()+"?master_name=main")
-	f := follow(t, a, "s")
+	f := follow(t, a)
 	publish(t, a, "s", 1, 3)
 	f.want(t, numbers(1, 3)...)
-	awaitHead(t, replica, "s", "3")
+	awaitHead(t, replica, "3")
 	primary.Stop()
 	storetest.Eventually(t, "the replica is promoted", func() bool {
 		return strings.Contains(replica.Do("INFO", "replication").(string), "role:master")

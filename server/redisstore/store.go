@@ -139,11 +139,13 @@ func (s *store) onConnect(ctx context.Context, c *redis.Conn) error {
 			continue // of another node, or of a Sentinel
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errConnect, err)
 		}
 	}
 	return nil
 }
+
+var errConnect = errors.New("new connection")
 
 func (s *store) connectKeys(p *partition) []string {
 	return []string{p.genKey(), p.leaseKey(s.node)}
