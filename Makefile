@@ -58,7 +58,7 @@ size: ## print raw, gzip and brotli sizes beside the budgets; fail above them
 test: lint test-go test-wasm size test-e2e ## everything: lint, sizes and all tests below
 
 .PHONY: test-go
-test-go: ## the Go tests, natively, with the race detector
+test-go: redis ## the Go tests, natively, with the race detector
 	go test -race $$(go list ./... | grep -v -e /jsbridge$$ -e /fleet$$)
 	# Processes, judged by the clock: they are to have the machine to themselves.
 	go test ./internal/fleet
@@ -114,7 +114,7 @@ fuzz: ## fuzz each target for FUZZTIME (20s)
 	done
 
 .PHONY: soak
-soak: ## clients and server in any schedule, simulated and then as processes, for SOAK (10m) each; first a minute at full speed
+soak: redis ## clients and server in any schedule, simulated and then as processes, for SOAK (10m) each; first a minute at full speed
 	go test -race -timeout 0 -run '^TestPublishWhileClientsComeAndGo$$' -v ./server -soak 1m
 	go test -race -timeout 0 -run '^TestAnyScheduleOfClientsAndServerIsLossless$$' ./internal/integration -soak $(SOAK)
 	go test -timeout 0 -run '^TestAnyScheduleOfNodesAndRedisIsLossless$$' ./internal/fleet -soak $(SOAK)
@@ -157,6 +157,10 @@ node_modules: need-node playwright/node_modules/.package-lock.json
 playwright/node_modules/.package-lock.json: playwright/package-lock.json
 	cd playwright && npm ci --no-progress
 	@touch $@
+
+.PHONY: redis
+redis:
+	@tools/redis.sh
 
 .PHONY: browsers
 browsers: node_modules
