@@ -88,24 +88,28 @@ func TestLostMessagesAreRead(t *testing.T) {
 	f.want(t, numbers(1, events)...)
 }
 
-// The connection stays, and what is sent on it is lost: the next message shows it.
+// A message is lost, and the connection stays: the next one shows it.
 func TestHoleIsRead(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
-	proxy := redistest.StartProxy(t, r.Addr())
-	a, b := node(t, r.URL()), node(t, proxy.URL())
-	f := follow(t, b)
+	a := node(t, r.URL())
+	f := follow(t, a)
 	publish(t, a, "s", 1, 1)
 	f.want(t, "1")
-	proxy.Mute()
-	publish(t, a, "s", 2, 4)
-	awaitHead(t, r, "4")
-	proxy.Up()
-	publish(t, a, "s", 5, 5)
-	f.want(t, numbers(1, 5)...)
-	if b.Stats().Holes == 0 {
-		t.Error("Stats counts no hole")
+	appendSilently(t, r)
+	publish(t, a, "s", 3, 3)
+	f.want(t, numbers(1, 3)...)
+	if n := a.Stats().Holes; n != 1 {
+		t.Errorf("Stats counts %d holes, want 1", n)
 	}
+}
+
+// appendSilently adds the second event of a stream as if its message had been lost.
+func appendSilently(t *testing.T, r *redistest.Server) {
+	t.Helper()
+	tag := r.Do("HGET", "{t:0}m:s", "tag")
+	r.Do("XADD", "{t:0}e:s", "2-0", "d", "2", "t", time.Now().UnixMilli(), "g", "TAG", "p", tag)
+	r.Do("HSET", "{t:0}m:s", "head", 2, "tag", "TAG")
 }
 
 // The message of the last event is lost, without a sign and without another one: quiet
@@ -117,10 +121,9 @@ func TestQuietStreamIsCompared(t *testing.T) {
 	f := follow(t, a)
 	publish(t, a, "s", 1, 1)
 	f.want(t, "1")
-	tag := r.Do("HGET", "{t:0}m:s", "tag")
-	r.Do("XADD", "{t:0}e:s", "2-0", "d", "2", "t", time.Now().UnixMilli(), "g", "TAG", "p", tag)
-	r.Do("HSET", "{t:0}m:s", "head", 2, "tag", "TAG")
+	appendSilently(t, r)
 	r.Do("PEXPIRE", "{t:0}m:s", 60_000)
+	storetest.Eventually(t, "it was compared", func() bool { return len(f.got()) > 1 })
 	f.want(t, "1", "2")
 	if left := r.Client().PTTL(t.Context(), "{t:0}m:s").Val(); left < 2*time.Minute {
 		t.Errorf("what is known of the stream lives for %v only", left)
@@ -279,7 +282,9 @@ func TestPrimaryThatWasAReplicaMeanwhile(t *testing.T) {
 	host, port, _ = strings.Cut(other.Addr(), ":")
 	primary.Do("REPLICAOF", host, port)
 	awaitHead(t, primary, "5")
+	gen := primary.Do("HGET", "{t:0}gen", "gen")
 	primary.Do("REPLICAOF", "NO", "ONE")
+	storetest.Eventually(t, "a generation begins", func() bool { return primary.Do("HGET", "{t:0}gen", "gen") != gen })
 	f.until(t, func(got []string) bool { return len(got) > 6 && got[6] == gap })
 	publish(t, a, "s", 7, 7)
 	f.until(t, func(got []string) bool { return got[len(got)-1] == "7" })

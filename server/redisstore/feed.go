@@ -273,6 +273,8 @@ func (f *feed) take(e event) {
 		f.held = append(f.held, e)
 	case f.reading:
 		f.asked++
+	case e.epoch == f.head.epoch && e.seq <= f.head.seq && e.position != f.head:
+		f.needLocked() // it was read before it arrived, or the stream was rolled back
 	case !f.apply(e):
 		f.s.holes.Add(1)
 		f.needLocked()
@@ -298,7 +300,7 @@ func (f *feed) apply(e event) bool {
 	if log == nil || e.epoch != f.head.epoch {
 		return false
 	}
-	if e.seq < f.head.seq || e.position == f.head {
+	if e.seq < f.head.seq || e.position == f.head { // it was read
 		return true
 	}
 	if e.seq != f.head.seq+1 || e.prev != f.head.tag || !isSound(e.data) {

@@ -153,10 +153,11 @@ func (f *follower) want(t *testing.T, want ...string) {
 	}
 }
 
-// until waits until the events are as is says.
+// until waits until the events are as is says, for less long than it takes until a
+// quiet stream is compared, which would heal what the test is about.
 func (f *follower) until(t *testing.T, is func([]string) bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(10 * time.Second)
 	for !is(f.got()) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it takes too long; got %q", f.got())
