@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/longwire/longwire/tools/gowasm"
 )
 
 // file is one that belongs into web/dist.
@@ -28,7 +30,8 @@ const (
 )
 
 // build makes the files of web/dist in memory and says which version they are.
-func build(ctx context.Context, root string, out io.Writer) (files []file, version string, err error) {
+// With full the wasm is as Go makes it.
+func build(ctx context.Context, root string, full bool, out io.Writer) (files []file, version string, err error) {
 	number, err := packageVersion(filepath.Join(root, "web", "package.json"))
 	if err != nil {
 		return nil, "", err
@@ -41,7 +44,7 @@ func build(ctx context.Context, root string, out io.Writer) (files []file, versi
 	// The version names what it stands in: built once without a version, the
 	// outputs hold every input that matters, the toolchain included.
 	fmt.Fprintln(out, "building wasm/ for js/wasm")
-	wasm, err := buildWasm(ctx, root, "dev")
+	wasm, err := buildWasm(ctx, root, "dev", full)
 	if err != nil {
 		return nil, "", err
 	}
@@ -51,7 +54,7 @@ func build(ctx context.Context, root string, out io.Writer) (files []file, versi
 	}
 	version = number + "+" + hash(wasm, loader, shim)[:8]
 
-	if wasm, err = buildWasm(ctx, root, version); err != nil {
+	if wasm, err = buildWasm(ctx, root, version, full); err != nil {
 		return nil, "", err
 	}
 	c := constants{
@@ -63,8 +66,12 @@ func build(ctx context.Context, root string, out io.Writer) (files []file, versi
 	if err != nil {
 		return nil, "", err
 	}
+	budget := wasmBudget
+	if full {
+		budget = 0
+	}
 	files = []file{
-		{name: filepath.Base(c.Wasm), data: wasm, hashed: true, budget: wasmBudget},
+		{name: filepath.Base(c.Wasm), data: wasm, hashed: true, budget: budget},
 		{name: filepath.Base(c.Exec), data: loader, hashed: true},
 		{name: shimName, data: shim, budget: shimBudget},
 		{name: shimName + ".map", data: sourceMap},
@@ -99,25 +106,41 @@ func wasmExec(ctx context.Context) ([]byte, error) {
 	return os.ReadFile(filepath.Join(strings.TrimSpace(string(goroot)), "lib", "wasm", "wasm_exec.js"))
 }
 
-func buildWasm(ctx context.Context, root, version string) ([]byte, error) {
+// buildWasm makes the hub. Unless it is to be full, parts of the standard library
+// are replaced by stand-ins, and what only tracebacks need is taken out: see
+// overlay.go and tools/gowasm.
+func buildWasm(ctx context.Context, root, version string, full bool) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "longwire-webbuild-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	target := filepath.Join(dir, "longwire.wasm")
-	overlay, err := httpOverlay(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
 	// Nothing of the machine or the commit goes in, so equal sources give equal bytes.
-	cmd := goCommand(ctx, root, "build", "-trimpath", "-buildvcs=false", "-overlay", overlay,
-		"-ldflags", "-s -w -X main.version="+version, "-o", target, "./wasm")
+	args := []string{
+		"build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -buildid= -X main.version=" + version, "-o", target,
+	}
+	if !full {
+		overlay, err := writeOverlay(ctx, root, dir)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "-overlay", overlay)
+	}
+	cmd := goCommand(ctx, root, append(args, "./wasm")...)
 	cmd.Env = wasmEnv()
 	if text, err := cmd.CombinedOutput(); err != nil {
+		if !full {
+			text = append(text, standInHint(text)...)
+		}
 		return nil, fmt.Errorf("go build ./wasm: %w\n%s", err, text)
 	}
-	return os.ReadFile(target)
+	wasm, err := os.ReadFile(target)
+	if err != nil || full {
+		return wasm, err
+	}
+	return gowasm.Slim(wasm)
 }
 
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/andybalholm/brotli"
+
+	"github.com/longwire/longwire/tools/gowasm"
 )
 
 // best compresses as far as the formats allow, which takes some 15 s for the wasm.
@@ -148,4 +150,24 @@ func table(out io.Writer, sizes []size) (over []string) {
 	}
 	_ = w.Flush()
 	return over
+}
+
+// imports prints how much of the wasm's code is whose, which is what an import costs
+// before it is compressed. What a package brings in with it is listed by itself.
+func imports(out io.Writer, wasm []byte) error {
+	packages, err := gowasm.Packages(wasm)
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, p := range packages {
+		total += p.Bytes
+	}
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "code\tshare\tfunctions\t\tpackage in the wasm (bytes)\t")
+	for _, p := range packages {
+		fmt.Fprintf(w, "%d\t%.1f%%\t%d\t\t%s\t\n", p.Bytes, float64(p.Bytes)*100/float64(total), p.Functions, p.Name)
+	}
+	return w.Flush()
 }

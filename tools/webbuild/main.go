@@ -18,10 +18,11 @@ import (
 
 func main() {
 	root := flag.String("root", "..", "the top `folder` of the repository")
-	check := flag.Bool("check", false, "fail when a file is over its budget")
+	full := flag.Bool("full", false, "leave the wasm as Go makes it: the standard library as it is, and whole tracebacks")
+	check := flag.Bool("check", false, "print what the wasm is made of, and fail when a file is over its budget")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *root, *check, os.Stdout)
+	err := run(ctx, *root, *full, *check, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "webbuild:", err)
@@ -29,9 +30,9 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, root string, check bool, out io.Writer) error {
+func run(ctx context.Context, root string, full, check bool, out io.Writer) error {
 	start := time.Now()
-	files, version, err := build(ctx, root, out)
+	files, version, err := build(ctx, root, full, out)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,13 @@ func run(ctx context.Context, root string, check bool, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "web/dist holds %s, made in %s\n\n", version, time.Since(start).Round(100*time.Millisecond))
 	over := table(out, sizes)
-	if check && len(over) > 0 {
+	if !check {
+		return nil
+	}
+	if err := imports(out, files[0].data); err != nil {
+		return err
+	}
+	if len(over) > 0 {
 		return fmt.Errorf("over budget: %v", over)
 	}
 	return nil

@@ -1,55 +1,88 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"embed"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
-	"strings"
+	"regexp"
 )
 
-// httpStub stands in for net/http in the wasm. The browser half of the WebSocket
-// library names these four and calls none of them, but the linker cannot drop
-// what net/http initialises, crypto above all: 40 % of the download. Should the
-// library come to use more, the build fails to compile and names it.
-const httpStub = `package http
+// stub holds the packages that stand in for those of the standard library.
+//
+//go:embed stub/fmt/fmt.go stub/godebug/godebug.go stub/http/http.go stub/net/net.go
+var stub embed.FS
 
-// StatusSwitchingProtocols is 101 (RFC 9110 section 15.2.2).
-const StatusSwitchingProtocols = 101
+// standIns are the packages replaced, and by what. Each has just the names that the
+// wasm's dependencies use; should these come to use more, the build fails to compile
+// and names it. Which verbs of fmt they use is for a test to see.
+var standIns = map[string]string{
+	"fmt":              "stub/fmt/fmt.go",
+	"internal/godebug": "stub/godebug/godebug.go",
+	"net":              "stub/net/net.go",
+	"net/http":         "stub/http/http.go",
+}
 
-type (
-	Response       struct{ StatusCode int }
-	Request        struct{}
-	ResponseWriter interface{}
-)
-`
-
-// httpOverlay writes into dir what tells the go command to build httpStub in
-// place of net/http, and returns the path for its -overlay flag. The toolchain
-// itself stays as it is.
-func httpOverlay(ctx context.Context, dir string) (string, error) {
-	list := goCommand(ctx, ".", "list", "-f", `{{.Dir}}{{range .GoFiles}}{{"\n"}}{{.}}{{end}}`, "net/http")
+// writeOverlay writes into dir what tells the go command to build the stand-ins, and
+// returns the path for its -overlay flag. The toolchain itself stays as it is.
+func writeOverlay(ctx context.Context, root, dir string) (string, error) {
+	args := []string{"list", "-json=ImportPath,Dir,GoFiles,SFiles"}
+	for name := range standIns {
+		args = append(args, name)
+	}
+	list := goCommand(ctx, root, args...)
 	list.Env = wasmEnv()
 	out, err := list.Output()
 	if err != nil {
-		return "", fmt.Errorf("go list net/http: %w", err)
+		return "", fmt.Errorf("go list of what has a stand-in: %w", err)
 	}
-	stub := filepath.Join(dir, "http.go")
-	if err = os.WriteFile(stub, []byte(httpStub), 0o600); err != nil {
-		return "", err
-	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n") // a path may hold spaces
-	replace := map[string]string{filepath.Join(lines[0], "stub.go"): stub}
-	for _, name := range lines[1:] {
-		replace[filepath.Join(lines[0], name)] = "" // as if it were not there
+	replace := map[string]string{}
+	for packages := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath, Dir string
+			GoFiles, SFiles []string
+		}
+		if err := packages.Decode(&p); err == io.EOF { //nolint:errorlint // as documented
+			break
+		} else if err != nil {
+			return "", fmt.Errorf("go list of what has a stand-in: %w", err)
+		}
+		for _, name := range append(p.GoFiles, p.SFiles...) {
+			replace[filepath.Join(p.Dir, name)] = "" // as if it were not there
+		}
+		source, err := stub.ReadFile(standIns[p.ImportPath])
+		if err != nil {
+			return "", err
+		}
+		file := filepath.Join(dir, path.Base(standIns[p.ImportPath]))
+		if err := os.WriteFile(file, source, 0o600); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(p.Dir, "standin.go")] = file
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "overlay.json")
-	return path, os.WriteFile(path, text, 0o600)
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o600)
+}
+
+var standInName = regexp.MustCompile(`\b(fmt|godebug|http|net)\.\w+`)
+
+// standInHint says what to do about a compiler's error that names a package which
+// has a stand-in.
+func standInHint(text []byte) string {
+	m := standInName.FindSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s: the wasm is built with a stand-in for its package; give that the name, in tools/webbuild/stub/%s, or build without stand-ins (-full)\n", m[0], m[1])
 }
 
 // wasmEnv is the environment of a build for the browser.

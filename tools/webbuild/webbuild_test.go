@@ -44,7 +44,7 @@ func put(t *testing.T, root, name, text string) {
 // made builds root and returns the version and what web/dist then holds.
 func made(t *testing.T, root string) (version string, contents map[string]string) {
 	t.Helper()
-	files, version, err := build(t.Context(), root, io.Discard)
+	files, version, err := build(t.Context(), root, false, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestBuildNamesWhatIsWrong(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			root := sources(t)
 			put(t, root, tc.file, tc.text)
-			_, _, err := build(t.Context(), root, io.Discard)
+			_, _, err := build(t.Context(), root, false, io.Discard)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got error %v, want one with %q", err, tc.want)
 			}
@@ -166,7 +166,7 @@ func TestBuildNamesWhatIsWrong(t *testing.T) {
 func TestBuildStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := build(ctx, sources(t), io.Discard); err == nil {
+	if _, _, err := build(ctx, sources(t), false, io.Discard); err == nil {
 		t.Error("got no error, want one")
 	}
 }
