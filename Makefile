@@ -6,6 +6,8 @@ GOLANGCI_LINT_VERSION := v2.15.0
 ADDR     ?= 127.0.0.1:8080
 FUZZTIME ?= 20s
 SOAK     ?= 10m
+# 1: the wasm as Go makes it, with the whole standard library and whole tracebacks.
+FULL     ?=
 
 SHELL         := bash
 .SHELLFLAGS   := -eu -o pipefail -c
@@ -31,9 +33,10 @@ help: ## list the targets
 .PHONY: build
 build: web build-server ## build web/dist (wasm, shim, demo page) and bin/longwire
 
-.PHONY: web
-web:
-	$(WEBBUILD)
+.PHONY: web wasm
+web: ## build web/dist; FULL=1: with the wasm as Go makes it
+	$(WEBBUILD) $(if $(FULL),-full)
+wasm: web
 
 .PHONY: build-server
 build-server: ## build bin/longwire around the web/dist that is there
@@ -49,8 +52,8 @@ demo-nodes: build ## the same on three nodes that share a Redis, behind haproxy 
 	@exec tools/demo-nodes.sh $(ADDR)
 
 .PHONY: size
-size: ## print raw, gzip and brotli sizes beside the budgets; fail above them
-	$(WEBBUILD) -check
+size: ## print what is in the wasm, and all sizes beside the budgets; fail above them
+	$(WEBBUILD) -check $(if $(FULL),-full)
 
 # --- Test: installs what it lacks.
 

@@ -68,6 +68,7 @@ type record struct {
 }
 
 const (
+	headerSize = 72 // of runtime.pcHeader
 	recordSize = 44
 	inlineSize = 16        // of runtime.inlinedCall
 	inlineName = 4         // where in it the name is
@@ -113,7 +114,7 @@ func findTables(mem []byte) (*pclntab, error) {
 	}
 	word := func(at uint64, i int) uint64 { return le.Uint64(mem[at+8*uint64(i):]) } //nolint:gosec // small and positive
 	t := &pclntab{mem: mem}
-	next := headerAt + 64
+	next := headerAt + headerSize
 	for _, table := range []struct {
 		what string
 		md   int // in moduledata
@@ -156,7 +157,7 @@ func findModuledata(mem []byte) (headerAt, md uint64, err error) {
 			break
 		}
 		at += i
-		if at%8 != 0 || len(mem)-at < 64 {
+		if at%8 != 0 || len(mem)-at < headerSize {
 			continue
 		}
 		// The first two words of moduledata: the header, and the names behind it.

@@ -19,7 +19,7 @@ const funcIDWrapper = 23
 // Slim returns the module with what only tracebacks read taken out of its data, and
 // the rest of the data packed. Code and addresses stay as they are. A traceback
 // still names each function, and says how far into it, but no file and line, no
-// arguments, and no functions that were inlined.
+// arguments, and no functions that were inlined; nor does runtime.Callers count these.
 func Slim(module []byte) ([]byte, error) {
 	all, err := sections(module)
 	if err != nil {

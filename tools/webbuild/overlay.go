@@ -6,11 +6,12 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 )
 
 // stub holds the packages that stand in for those of the standard library.
@@ -28,39 +29,37 @@ var standIns = map[string]string{
 	"net/http":         "stub/http/http.go",
 }
 
+// replaced is a package that has a stand-in, as the go command lists it.
+type replaced struct {
+	ImportPath, Dir string
+	GoFiles, SFiles []string
+}
+
 // writeOverlay writes into dir what tells the go command to build the stand-ins, and
 // returns the path for its -overlay flag. The toolchain itself stays as it is.
 func writeOverlay(ctx context.Context, root, dir string) (string, error) {
-	args := []string{"list", "-json=ImportPath,Dir,GoFiles,SFiles"}
-	for name := range standIns {
-		args = append(args, name)
-	}
-	list := goCommand(ctx, root, args...)
+	list := goCommand(ctx, root, append([]string{"list", "-json=ImportPath,Dir,GoFiles,SFiles"}, slices.Collect(maps.Keys(standIns))...)...)
 	list.Env = wasmEnv()
 	out, err := list.Output()
 	if err != nil {
 		return "", fmt.Errorf("go list of what has a stand-in: %w", err)
 	}
 	replace := map[string]string{}
-	for packages := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p struct {
-			ImportPath, Dir string
-			GoFiles, SFiles []string
-		}
-		if err := packages.Decode(&p); err == io.EOF { //nolint:errorlint // as documented
-			break
-		} else if err != nil {
+	packages := json.NewDecoder(bytes.NewReader(out))
+	for packages.More() {
+		var p replaced
+		if err = packages.Decode(&p); err != nil {
 			return "", fmt.Errorf("go list of what has a stand-in: %w", err)
 		}
 		for _, name := range append(p.GoFiles, p.SFiles...) {
 			replace[filepath.Join(p.Dir, name)] = "" // as if it were not there
 		}
-		source, err := stub.ReadFile(standIns[p.ImportPath])
-		if err != nil {
+		var source []byte
+		if source, err = stub.ReadFile(standIns[p.ImportPath]); err != nil {
 			return "", err
 		}
 		file := filepath.Join(dir, path.Base(standIns[p.ImportPath]))
-		if err := os.WriteFile(file, source, 0o600); err != nil {
+		if err = os.WriteFile(file, source, 0o600); err != nil {
 			return "", err
 		}
 		replace[filepath.Join(p.Dir, "standin.go")] = file
