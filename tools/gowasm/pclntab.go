@@ -105,6 +105,14 @@ type function struct {
 	pcdata, funcdata []uint32
 }
 
+// entry is the one with this number in a list of pcdata or funcdata.
+func entry(list []uint32, i int, missing uint32) uint32 {
+	if i < len(list) {
+		return list[i]
+	}
+	return missing
+}
+
 // findTables finds runtime.pcheader and runtime.firstmoduledata, which point to
 // each other, and checks that what they say agrees.
 func findTables(mem []byte) (*pclntab, error) {

@@ -168,17 +168,21 @@ func (t *pclntab) packNames(functions []function) error {
 	}
 	trees := map[uint32]bool{}
 	for _, f := range functions {
-		if len(f.funcdata) <= fdInlineTree || f.funcdata[fdInlineTree] == none || trees[f.funcdata[fdInlineTree]] {
+		tree, index := entry(f.funcdata, fdInlineTree, none), entry(f.pcdata, pcInlineIndex, 0)
+		if tree == none || index == 0 || trees[tree] {
 			continue
 		}
-		at := f.funcdata[fdInlineTree]
-		trees[at] = true
-		_, largest, err := t.pcTable(f.pcdata[pcInlineIndex])
+		trees[tree] = true
+		_, largest, err := t.pcTable(index)
 		if err != nil {
 			return err
 		}
+		calls := t.funcdata.of(t.mem)[tree:]
+		if count := int(largest) + 1; len(calls) < inlineSize*count {
+			return fmt.Errorf("%d inlined calls at %#x: %d bytes are left", count, tree, len(calls))
+		}
 		for i := range int(largest) + 1 {
-			name := t.funcdata.of(t.mem)[int(at)+inlineSize*i+inlineName:]
+			name := calls[inlineSize*i+inlineName:]
 			le.PutUint32(name, put(le.Uint32(name)))
 		}
 	}

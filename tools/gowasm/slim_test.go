@@ -188,10 +188,10 @@ func TestSlimKeepsWhatTheRuntimeNeeds(t *testing.T) {
 			optional bool
 		}{
 			{"stack pointers", f.SP, g.SP, false},
-			{"stack maps", at(f.pcdata, pcStackMap, 0), at(g.pcdata, pcStackMap, 0), false},
-			{"bounds", at(f.pcdata, pcBound, 0), at(g.pcdata, pcBound, 0), false},
-			{"inlined calls", at(f.pcdata, pcInlineIndex, 0), at(g.pcdata, pcInlineIndex, 0), f.ID != funcIDWrapper},
-			{"unsafe points", at(f.pcdata, pcUnsafePoint, 0), at(g.pcdata, pcUnsafePoint, 0), true},
+			{"stack maps", entry(f.pcdata, pcStackMap, 0), entry(g.pcdata, pcStackMap, 0), false},
+			{"bounds", entry(f.pcdata, pcBound, 0), entry(g.pcdata, pcBound, 0), false},
+			{"inlined calls", entry(f.pcdata, pcInlineIndex, 0), entry(g.pcdata, pcInlineIndex, 0), f.ID != funcIDWrapper},
+			{"unsafe points", entry(f.pcdata, pcUnsafePoint, 0), entry(g.pcdata, pcUnsafePoint, 0), true},
 		} {
 			want := pcTableOf(t, old, table.was)
 			if table.optional {
@@ -202,7 +202,7 @@ func TestSlimKeepsWhatTheRuntimeNeeds(t *testing.T) {
 			}
 		}
 		for kind := range fdMax {
-			from, to := at(f.funcdata, kind, none), at(g.funcdata, kind, none)
+			from, to := entry(f.funcdata, kind, none), entry(g.funcdata, kind, none)
 			if kind == fdArgInfo || kind == fdArgLive || kind == fdInlineTree && f.ID != funcIDWrapper {
 				from = none
 			}
@@ -219,13 +219,6 @@ func TestSlimKeepsWhatTheRuntimeNeeds(t *testing.T) {
 		}
 		compareTrees(t, old, slim, f, g)
 	}
-}
-
-func at(list []uint32, i int, missing uint32) uint32 {
-	if i < len(list) {
-		return list[i]
-	}
-	return missing
 }
 
 func pcTableOf(t *testing.T, p *pclntab, at uint32) string {
@@ -254,11 +247,12 @@ func piece(p *pclntab, starts []uint32, from uint32) []byte {
 // compareTrees holds the inlined calls of a wrapper against what they were.
 func compareTrees(t *testing.T, old, slim *pclntab, f, g function) {
 	t.Helper()
-	from, to := at(f.funcdata, fdInlineTree, none), at(g.funcdata, fdInlineTree, none)
-	if f.ID != funcIDWrapper || from == none {
+	from, to := entry(f.funcdata, fdInlineTree, none), entry(g.funcdata, fdInlineTree, none)
+	index := entry(f.pcdata, pcInlineIndex, 0)
+	if f.ID != funcIDWrapper || from == none || to == none || index == 0 {
 		return
 	}
-	_, largest, err := old.pcTable(f.pcdata[pcInlineIndex])
+	_, largest, err := old.pcTable(index)
 	if err != nil {
 		t.Fatal(err)
 	}
