@@ -89,9 +89,11 @@ lint-go: $(GOLANGCI_LINT)
 	GOOS=js GOARCH=wasm $(GOLANGCI_LINT) run $(WASM_PACKAGES)
 	cd tools && ../$(GOLANGCI_LINT) run --config ../.golangci.yml ./...
 	cd bench/server && GOOS=linux ../../$(GOLANGCI_LINT) run --config ../../.golangci.yml ./...
+	cd bench/redis && ../../$(GOLANGCI_LINT) run --config ../../.golangci.yml ./...
 	go mod tidy -diff
 	go -C tools mod tidy -diff
 	go -C bench/server mod tidy -diff
+	go -C bench/redis mod tidy -diff
 
 .PHONY: lint-js
 lint-js: node_modules
@@ -104,6 +106,7 @@ fmt: $(GOLANGCI_LINT) node_modules ## format Go and JavaScript
 	$(GOLANGCI_LINT) fmt ./...
 	cd tools && ../$(GOLANGCI_LINT) fmt --config ../.golangci.yml ./...
 	cd bench/server && ../../$(GOLANGCI_LINT) fmt --config ../../.golangci.yml ./...
+	cd bench/redis && ../../$(GOLANGCI_LINT) fmt --config ../../.golangci.yml ./...
 	playwright/node_modules/.bin/biome check --write .
 
 .PHONY: fuzz
@@ -135,6 +138,10 @@ bench-tabs: browsers web ## tabs that share a connection beside plain WebSockets
 .PHONY: bench-server
 bench-server: ## the server beside the centrifuge library, on Linux, in 5 minutes
 	go -C bench/server run .
+
+.PHONY: bench-redis
+bench-redis: ## the Redis client that the store uses beside another, in a minute
+	go -C bench/redis test -run '^$$' -bench . -count 3 .
 
 # --- Tools.
 
