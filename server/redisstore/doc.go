@@ -34,6 +34,7 @@
 // Options.IdleSessions does not count here: sessions end by their life alone.
 //
 // The client is go-redis: its hook for new connections is where the generation has to
-// be compared, and it knows Sentinel, Cluster, TLS and users. bench/redis compares it
-// with rueidis.
+// be compared, and it knows Sentinel, Cluster, TLS and users. In bench/redis rueidis
+// took 0.94, 0.80 and 0.95 of its time for an append, from 1, 8 and 64 publishers on a
+// busy machine of two cores: too little to give that up.
 package redisstore

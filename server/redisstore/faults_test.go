@@ -217,11 +217,15 @@ func TestRollbackWithinAGeneration(t *testing.T) {
 	r.Do("SAVE")
 	publish(t, a, "s", 6, 8)
 	f.want(t, numbers(1, 8)...)
+	epoch := f.feed.Log().Epoch()
 	r.Do("DEBUG", "RELOAD", "NOSAVE")
 	publish(t, a, "s", 106, 109)
 	f.until(t, func(got []string) bool { return len(got) > 8 })
 	if got := f.got(); !slices.Equal(got[:9], append(numbers(1, 8), gap)) {
 		t.Errorf("got %q, want a gap after the 8", got)
+	}
+	if f.feed.Log().Epoch() == epoch {
+		t.Errorf("the epoch is still %q", epoch)
 	}
 	publish(t, a, "s", 110, 110)
 	f.until(t, func(got []string) bool { return got[len(got)-1] == "110" })

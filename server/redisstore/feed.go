@@ -204,6 +204,9 @@ func (f *feed) subscribed() {
 func (f *feed) run() {
 	for {
 		f.mu.Lock()
+		if max(f.done, f.failed) >= f.asked {
+			f.takeHeld() // and, with the lock still held, nothing more is
+		}
 		number := f.asked
 		if max(f.done, f.failed) >= number || f.s.ctx.Err() != nil || !f.isUsed() {
 			f.reading = false
@@ -216,7 +219,6 @@ func (f *feed) run() {
 		switch {
 		case err == nil:
 			f.done, f.err = number, nil
-			f.takeHeld()
 		case isAway(err):
 			f.err = err
 		default:
