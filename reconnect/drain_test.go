@@ -101,3 +101,34 @@ func TestASnapshotOnTheNewConnectionReplacesWhatTheOldOneSaid(t *testing.T) {
 	}
 	s.wantFrame(2, `{"t":"event","seq":4,"stream":"a","data":4}`, "deliver a 4=4")
 }
+
+// Numbering starts anew while the new connection is under way: both tell of it, and what
+// the new one says of it is older than what has come on the old one.
+func TestAGapThatBothConnectionsOfABridgeTellIsOne(t *testing.T) {
+	s := draining(t)
+	gap := `{"t":"reset","stream":"a","seq":5,"epoch":"f","first":0,"snapshot":false,"reason":"anew"}`
+	s.wantFrame(1, gap, "deliver "+gap, "live")
+	s.wantFrame(1, `{"t":"event","seq":6,"stream":"a","data":6}`, "deliver a 6=6")
+	s.wantFrame(2, welcomeWith(`{"a":{"seq":2,"epoch":"f","first":0,"resync":true}}`),
+		"abandon 1 1000 moved", "deliver welcome", `write 2 {"t":"sub","stream":"a","after":6,"epoch":"f"}`, "live")
+	s.wantFrame(2, `{"t":"reset","stream":"a","seq":2,"epoch":"f","first":0,"snapshot":false,"reason":"anew"}`)
+	s.wantFrame(2, `{"t":"events","from":3,"stream":"a","data":[3,4]}`)
+	answer := `{"t":"subbed","stream":"a","seq":7,"epoch":"f","first":0,"resync":false}`
+	s.wantFrame(2, answer, "deliver "+answer+" to 6 f", "live")
+	s.wantFrame(2, `{"t":"event","seq":7,"stream":"a","data":7}`, "deliver a 7=7")
+}
+
+// The same when the new connection had to ask without a position: the snapshot that was
+// awaited on the old one has brought it.
+func TestASnapshotOnTheOldConnectionOfABridgeIsNotAskedForTwice(t *testing.T) {
+	s, conn := following(t)
+	s.after(5 * time.Second)
+	s.frame(conn, `{"t":"drain","within":4000}`)
+	s.wantAfter(time.Second, "fetch 2")
+	s.do(reconnect.URLReady{Attempt: 2, URL: "ws://x"})
+	s.frame(conn, `{"t":"reset","stream":"a","seq":5,"epoch":"f","first":0,"snapshot":true,"reason":"anew"}`)
+	s.want(reconnect.Opened{Conn: 2}, `write 2 {"t":"resume","v":1,"session":"s1","gen":1006000,"user":"ada","subs":{"a":{}},"batch":true}`)
+	s.frame(conn, string(wire.Snapshot{HasSeq: true, Seq: 5, Epoch: "f", Stream: "a", State: wire.Raw("1")}.Append(nil)))
+	s.wantFrame(2, welcomeWith(`{"a":{"seq":2,"epoch":"f","first":0,"resync":true}}`),
+		"abandon 1 1000 moved", "deliver welcome", `write 2 {"t":"sub","stream":"a","after":5,"epoch":"f"}`, "live")
+}

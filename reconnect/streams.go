@@ -166,14 +166,15 @@ func (m *Machine) giveUp(stream, why string) {
 	}
 }
 
-// earlier takes out of a welcome what it answers to subscriptions that are over:
-// the streams are followed anew since, and asked for again. It reports whether
-// there were any.
+// earlier takes out of a welcome what it answers to subscriptions that are over, as
+// the streams are followed anew since, and to positions that are over: the connection
+// before it, which drained, has told of the same gap meanwhile, and maybe brought more
+// than the answer knows of. These are asked for again. It reports whether there were any.
 func (m *Machine) earlier(w *wire.Welcome) bool {
 	n := len(w.Subs)
-	maps.DeleteFunc(w.Subs, func(name string, _ wire.Answer) bool {
+	maps.DeleteFunc(w.Subs, func(name string, a wire.Answer) bool {
 		f := m.streams[name]
-		return f != nil && !f.named
+		return f != nil && (!f.named || a.Resync && f.pos.Has && f.pos.Epoch != f.asked.Epoch)
 	})
 	return len(w.Subs) < n
 }
