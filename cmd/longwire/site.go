@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging" //nolint:depguard // its log is that of the whole process
+
 	"github.com/longwire/longwire/cmd/longwire/internal/faults"
 	"github.com/longwire/longwire/server"
 	"github.com/longwire/longwire/server/redisstore"
@@ -128,6 +130,7 @@ func (s *site) newServer() (*server.Server, error) {
 	options.Authorize = authorize
 	options.OnMessage = s.onMessage
 	if s.config.store != "" {
+		logging.Disable() // the store says what matters, once, in the log of the server
 		open := redisstore.Open(redisstore.Options{URL: s.config.store})
 		options.Store = func(o server.StoreOptions) (store server.Store, err error) {
 			s.store, err = open(o)
