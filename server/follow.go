@@ -21,6 +21,7 @@ type follow struct {
 	owed      bool
 	flight    *flight // what is waited for, nil: there is no snapshot to be had
 	overtaken int     // how many snapshots the log had passed when they came
+	untold    bool    // the client is not told yet, as it is not known whether there is a snapshot
 	gap       string  // why the client's position was void
 
 	replay bool // what was missed is still being written
@@ -80,7 +81,7 @@ func (c *conn) ask(f *follow, want wire.Want, learned *flight) wire.Answer {
 		poke(c.wake)
 		return a
 	}
-	a.Resync = true
+	a.Resync, f.untold = true, false
 	c.s.counters.resyncs.Add(1)
 	c.owe(f, gap, learned)
 	poke(c.wake)
@@ -118,12 +119,16 @@ func (c *conn) pay(f *follow, o *output) {
 			result = snapshotResult{reason: "the snapshot was overtaken by its log twice"}
 		}
 	}
-	f.owed, f.flight = false, nil
+	untold := f.untold
+	f.owed, f.flight, f.untold = false, nil, false
 	if result.frame == nil {
 		c.reset(f, o, cmp.Or(result.reason, f.gap, "the stream has no snapshot"))
 		return
 	}
 	f.place(log, result.seq, c.wake)
+	if untold {
+		c.announce(f, o, f.gap)
+	}
 	c.s.counters.snapshots.Add(1)
 	o.shared(f.topic.name, nil, result.frame, nil, c.batch)
 }
@@ -144,17 +149,26 @@ func (c *conn) fall(f *follow, o *output, err error) {
 		gap = renumbered
 	}
 	f.lift()
-	if !c.s.snapshots.mayHave(f.topic) {
+	switch {
+	case !c.s.snapshots.mayHave(f.topic):
 		c.reset(f, o, gap)
 		return
+	case f.topic.state.Load() == snapshotExists:
+		c.announce(f, o, gap)
+	default:
+		f.untold = true
 	}
+	c.owe(f, gap, nil)
+}
+
+// announce writes that there is a gap which a snapshot will bridge. It needs c.mu.
+func (c *conn) announce(f *follow, o *output, gap string) {
 	log := f.topic.log()
 	first, head := log.Bounds()
 	c.s.counters.resets.Add(1)
 	o.frame(wire.Reset{
 		Stream: f.topic.name, Seq: head, Epoch: log.Epoch(), First: first, Snapshot: true, Reason: gap,
 	}, c.batch)
-	c.owe(f, gap, nil)
 }
 
 // read puts what the stream has to say into o. It needs c.mu.

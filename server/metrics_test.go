@@ -315,7 +315,7 @@ func TestEachMetricMoves(t *testing.T) {
 		}, want: exported{"store_stale_seconds": 1}},
 		"numbered anew": {options: server.Options{Store: anew.open}, happen: func(_ *testing.T, w *world) {
 			w.join("ann", `"subs":{"s":{}}`)
-			anew.number("s", "anew")
+			anew.number()
 		}, want: exported{"store_renumbered_total": 1, "store_holes_total": 2, "store_corrupt_total": 3, "resets_total": 1}},
 		"draining": {options: server.Options{}, happen: func(t *testing.T, w *world) {
 			w.join("ann")

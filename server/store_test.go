@@ -107,7 +107,7 @@ func TestANumberingThatStartsAnewIsAGapForAll(t *testing.T) {
 		epoch := caughtUp.welcome.Subs["s"].Epoch
 		w.publish("s", `1`, `2`)
 		caughtUp.expect(event("s", 1, `1`), event("s", 2, `2`))
-		st.number("s", "anew")
+		st.number()
 		caughtUp.expect(wire.Reset{Stream: "s", Epoch: "anew", Reason: "the stream's numbering has started anew"})
 		w.publish("s", `3`)
 		caughtUp.expect(event("s", 1, `3`))
@@ -123,6 +123,41 @@ func TestANumberingThatStartsAnewIsAGapForAll(t *testing.T) {
 	})
 }
 
+// Until a snapshot function was run nothing is known of the stream's snapshots.
+func TestAGapIsToldOnceThoughNothingIsKnownOfSnapshots(t *testing.T) {
+	const gap = "the stream's numbering has started anew"
+	for name, tt := range map[string]struct {
+		snapshot server.Snapshot
+		err      error
+		want     []wire.Frame
+	}{
+		"none": {err: server.ErrNoSnapshot, want: []wire.Frame{
+			wire.Reset{Stream: "s", Epoch: "anew", Reason: gap},
+		}},
+		"one": {snapshot: server.Snapshot{State: json.RawMessage(`1`)}, want: []wire.Frame{
+			wire.Reset{Stream: "s", Epoch: "anew", Snapshot: true, Reason: gap},
+			wire.Snapshot{Stream: "s", HasSeq: true, Epoch: "anew", State: wire.Raw(`1`)},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot := func(context.Context, string) (server.Snapshot, error) { return tt.snapshot, tt.err }
+			inTrouble(t, server.Options{Snapshot: snapshot}, func(t *testing.T, w *world, st *trouble) {
+				feed, err := st.Store.Follow(t.Context(), "s")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer feed.Close()
+				c := w.join("ann", fmt.Sprintf(`"subs":{"s":{"after":0,"epoch":%q}}`, feed.Log().Epoch()))
+				st.number()
+				c.expect(tt.want...)
+				w.publish("s", `2`)
+				c.expect(event("s", 1, `2`))
+				c.silent()
+			})
+		})
+	}
+}
+
 func TestASnapshotOfTheNumberingBeforeIsNotSent(t *testing.T) {
 	var ask chan struct{}
 	var answer chan string
@@ -136,7 +171,7 @@ func TestASnapshotOfTheNumberingBeforeIsNotSent(t *testing.T) {
 		c.send(`{"t":"resume","v":1,"subs":{"s":{}}}`)
 		<-ask
 		c.until("welcome")
-		st.number("s", "anew")
+		st.number()
 		answer <- `"before"`
 		<-ask
 		answer <- `"after"`

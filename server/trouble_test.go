@@ -125,13 +125,13 @@ func (st *trouble) fence(session string, gen uint64) {
 	a.Fenced(gen)
 }
 
-// number makes a stream's numbering start anew.
-func (st *trouble) number(name, epoch string) {
+// number makes the numbering of stream s start anew, in the epoch "anew".
+func (st *trouble) number() {
 	st.mu.Lock()
-	f := st.feeds[name]
+	f := st.feeds["s"]
 	st.mu.Unlock()
 	old := f.Log()
-	f.anew.Store(stream.NewLog(epoch, st.options.Log))
+	f.anew.Store(stream.NewLog("anew", st.options.Log))
 	old.Void()
 	st.anew.Add(1)
 }
