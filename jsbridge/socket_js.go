@@ -68,17 +68,21 @@ type Socket struct {
 
 // Dial opens a WebSocket to url, which may be what the browser's constructor
 // takes, and returns at once; h.Open or h.Close tells how it went. There is no
-// time limit: Abandon ends an attempt.
+// time limit: Abandon ends an attempt. Of protocols, if any, the server must pick one.
 //
 // A URL that the browser refuses is an error, which does not repeat the URL's
 // user, query and fragment; so is a place without WebSocket, or one where the page
 // has made globalThis.WebSocket read-only.
-func Dial(url string, h SocketHandler) (*Socket, error) {
+func Dial(url string, h SocketHandler, protocols ...string) (*Socket, error) {
 	constructor, ok := global("WebSocket")
 	if !ok {
 		return nil, errors.New("jsbridge: there is no WebSocket here")
 	}
-	ws, err := constructor.New(url)
+	offer := make([]any, len(protocols))
+	for i, p := range protocols {
+		offer[i] = p
+	}
+	ws, err := constructor.New(url, offer)
 	if err != nil {
 		return nil, urlError("open a WebSocket to", url, thrown(err))
 	}

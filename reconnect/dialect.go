@@ -35,8 +35,9 @@ type Dialect struct {
 	// accepted message. Empty: a message counts as accepted when the socket has
 	// taken it.
 	Ack string
-	// Text says that messages are plain text: each is delivered as a JSON string.
-	// Otherwise they must be JSON. Binary messages are problems either way.
+	// Text says that messages are plain text: each is delivered as a JSON string, and
+	// without Message a body that is a JSON string is sent as its text. Otherwise they
+	// must be JSON. Binary messages are problems either way.
 	Text bool
 }
 
@@ -187,6 +188,9 @@ func (m *Machine) numbered(f *follow, seq uint64, data []byte) {
 // message returns what is written for a message.
 func (d *Dialect) message(id string, body wire.Raw) []byte {
 	if d.Message == "" {
+		if text, ok := body.Text(); ok && d.Text {
+			return []byte(text)
+		}
 		return body
 	}
 	return []byte(strings.NewReplacer(`"$id"`, string(wire.AppendString(nil, id)), `"$body"`, string(body)).Replace(d.Message))

@@ -97,7 +97,7 @@ func TestAnyWebSocketIsReconnected(t *testing.T) {
 	// It cannot replay, and that is said.
 	s.want(reconnect.Opened{Conn: 2}, "deliver welcome", `deliver {"t":"subbed","stream":"named","error":"this server knows no named streams"}`, "live",
 		`deliver {"t":"reset","seq":2,"epoch":"dialect","first":0,"snapshot":false,"reason":"this server cannot replay"}`,
-		`write 2 "late"`, "settle late accepted", "live")
+		`write 2 late`, "settle late accepted", "live")
 	s.wantFrame(2, `more`, `deliver  3="more"`)
 }
 

@@ -23,6 +23,7 @@ import (
 type driver struct {
 	h       *hub.Hub
 	probe   string
+	offer   []string // subprotocols
 	deliver safejs.Value
 	holds   safejs.Value      // whether the lock is held, undefined: it is
 	name    string            // of the channel
@@ -50,7 +51,7 @@ func newDriver(o options, deliver safejs.Value) (*driver, error) {
 		return nil, inPageTerms(err)
 	}
 	d := &driver{
-		h: h, probe: o.probe, deliver: deliver, holds: o.holds,
+		h: h, probe: o.probe, offer: o.offer, deliver: deliver, holds: o.holds,
 		wake:     make(chan struct{}, 1),
 		sockets:  make(map[uint64]*jsbridge.Socket),
 		buffered: make(map[uint64]int),
@@ -316,7 +317,7 @@ func (d *driver) dial(a reconnect.Dial) {
 		Close: func(info jsbridge.CloseInfo) {
 			d.tell(reconnect.Closed{Conn: a.Conn, Code: info.Code, Reason: info.Reason})
 		},
-	})
+	}, d.offer...)
 	if err != nil {
 		d.tell(reconnect.Closed{Conn: a.Conn, Code: wire.CloseAbnormal, Reason: err.Error()})
 		return

@@ -5,8 +5,12 @@
 // speak the frames of docs/PROTOCOL.md. Types and documentation: types.d.ts.
 import { Connection } from './shim/connection.js';
 
-// The build replaces this line.
-const BUILD = { version: 'dev', wasm: './longwire.wasm', exec: './wasm_exec.js' };
+// The build replaces this. Bundlers find the files by the form of these URLs.
+const BUILD = {
+  version: 'dev',
+  wasm: new URL('./longwire.wasm', import.meta.url).href,
+  exec: new URL('./wasm_exec.js', import.meta.url).href,
+};
 
 /** @import * as Types from './types.d.ts' */
 
@@ -14,4 +18,4 @@ export { LongwireError } from './shim/errors.js';
 export const version = BUILD.version;
 
 /** @type {typeof Types.connect} */
-export const connect = (options) => new Connection(options, { ...BUILD, base: import.meta.url });
+export const connect = (options) => new Connection(options, BUILD);

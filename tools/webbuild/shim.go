@@ -13,7 +13,7 @@ import (
 const shimName = "longwire.js"
 
 // constants are what the shim has to know of its build. Its source holds those
-// of devConstants, in the line that they make.
+// of devConstants, in the lines that they make.
 type constants struct {
 	Version string // of shim and wasm alike
 	Wasm    string // where the wasm is, relative to the shim
@@ -22,8 +22,14 @@ type constants struct {
 
 var devConstants = constants{Version: "dev", Wasm: "./longwire.wasm", Exec: "./wasm_exec.js"}
 
-func (c constants) line() []byte {
-	return fmt.Appendf(nil, "const BUILD = { version: '%s', wasm: '%s', exec: '%s' };", c.Version, c.Wasm, c.Exec)
+// lines are those that hold c. Bundlers find by this form of URL what belongs to a
+// module, and take it along.
+func (c constants) lines() []byte {
+	return fmt.Appendf(nil, `const BUILD = {
+  version: '%s',
+  wasm: new URL('%s', import.meta.url).href,
+  exec: new URL('%s', import.meta.url).href,
+};`, c.Version, c.Wasm, c.Exec)
 }
 
 // buildShim puts the constants into the shim and minifies it.
@@ -33,10 +39,10 @@ func buildShim(root string, c constants) (code, sourceMap []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if n := bytes.Count(source, devConstants.line()); n != 1 {
-		return nil, nil, fmt.Errorf("web/%s holds this line %d times, want once: %s", shimName, n, devConstants.line())
+	if n := bytes.Count(source, devConstants.lines()); n != 1 {
+		return nil, nil, fmt.Errorf("web/%s holds this %d times, want once: %s", shimName, n, devConstants.lines())
 	}
-	source = bytes.Replace(source, devConstants.line(), c.line(), 1)
+	source = bytes.Replace(source, devConstants.lines(), c.lines(), 1)
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, nil, err

@@ -24,7 +24,7 @@ func sources(t *testing.T) string {
 	put(t, root, "go.mod", "module example.org/least\n\ngo 1.26\n")
 	put(t, root, "wasm/main.go", "package main\n\nvar version = \"dev\"\n\nfunc main() { println(\"hub\", version) }\n")
 	put(t, root, "web/package.json", `{"version": "1.2.3"}`)
-	put(t, root, "web/longwire.js", "// What it is.\n"+string(devConstants.line())+"\nexport const build = () => BUILD;\n")
+	put(t, root, "web/longwire.js", "// What it is.\n"+string(devConstants.lines())+"\nexport const build = () => BUILD;\n")
 	put(t, root, "web/demo.html", "<!doctype html>")
 	put(t, root, "web/types.d.ts", "export {};")
 	return root
@@ -131,12 +131,12 @@ func TestBuild(t *testing.T) {
 		}
 	})
 	t.Run("a change of either side changes the version of both", func(t *testing.T) {
-		put(t, root, "web/longwire.js", string(devConstants.line())+"\nexport const build = () => [BUILD];\n")
+		put(t, root, "web/longwire.js", string(devConstants.lines())+"\nexport const build = () => [BUILD];\n")
 		changed, third := made(t, root)
 		if changed == version || !strings.Contains(third[only(t, third, "longwire.", ".wasm")], changed) {
 			t.Errorf("version after a change of the shim: got %q in %q, was %q", changed, third["longwire.js"], version)
 		}
-		put(t, root, "web/longwire.js", "// Another comment.\n"+string(devConstants.line())+"\nexport const build = () => BUILD;\n")
+		put(t, root, "web/longwire.js", "// Another comment.\n"+string(devConstants.lines())+"\nexport const build = () => BUILD;\n")
 		if back, _ := made(t, root); back != version {
 			t.Errorf("version after a change of comments: got %q, want %q", back, version)
 		}
@@ -147,9 +147,9 @@ func TestBuildNamesWhatIsWrong(t *testing.T) {
 	for _, tc := range []struct{ name, file, text, want string }{
 		{"no version", "web/package.json", `{}`, "package.json: no version"},
 		{"package.json is not JSON", "web/package.json", `{`, "package.json: unexpected end"},
-		{"no constants", "web/longwire.js", "export {}", "web/longwire.js holds this line 0 times, want once: const BUILD ="},
-		{"constants twice", "web/longwire.js", strings.Repeat(string(devConstants.line())+"\n", 2), "holds this line 2 times"},
-		{"a syntax error in the shim", "web/longwire.js", string(devConstants.line()) + "\nexport const (", "web/longwire.js:2: Expected identifier"},
+		{"no constants", "web/longwire.js", "export {}", "web/longwire.js holds this 0 times, want once: const BUILD ="},
+		{"constants twice", "web/longwire.js", strings.Repeat(string(devConstants.lines())+"\n", 2), "holds this 2 times"},
+		{"a syntax error in the shim", "web/longwire.js", string(devConstants.lines()) + "\nexport const (", "web/longwire.js:6: Expected identifier"},
 		{"a Go error in the wasm", "wasm/main.go", "package main\nfunc main() { 1 }", "main.go:2:15: 1 (untyped int constant) is not used"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -3,7 +3,7 @@
 
 import { LongwireError, textOf } from './errors.js';
 
-/** @typedef {{ version: string, wasm: string, exec: string, base: string }} Build URLs are relative to base */
+/** @typedef {{ version: string, wasm: string, exec: string }} Build the last two are URLs */
 /** @typedef {{ version: string, open(options: object, deliver: (text: string) => void): Hub | string, died: Set<() => void> }} HubModule died: who is told that the program has ended */
 /** @typedef {{ frame(text: string): void, close(): void, handOver?(): void, resign?(): void, tick?(): void }} Hub */
 
@@ -33,10 +33,9 @@ export const unload = () => {
  * @param {Build} build
  * @returns {Promise<HubModule>}
  */
-const start = async ({ version, wasm, exec, base }) => {
-  const url = new URL(wasm, base).href;
-  const [response] = await Promise.all([fetch(url), script(new URL(exec, base).href)]);
-  if (!response.ok) throw new Error(`${url} was answered with ${response.status}`);
+const start = async ({ version, wasm, exec }) => {
+  const [response] = await Promise.all([fetch(wasm), script(exec)]);
+  if (!response.ok) throw new Error(`${wasm} was answered with ${response.status}`);
   const page = /** @type {any} */ (globalThis);
   const go = new page.Go();
   // Streaming compiles during the download, but insists on the right type.
@@ -54,7 +53,7 @@ const start = async ({ version, wasm, exec, base }) => {
   // Calls longwireReady before it returns; rejects when this is not a Go program.
   const ended = go.run(instance).catch(() => {});
   delete page.longwireReady;
-  if (!hub) throw new Error(`${url} is not a Longwire hub`);
+  if (!hub) throw new Error(`${wasm} is not a Longwire hub`);
   if (hub.version !== version) {
     throw new Error(
       `the shim is version ${version}, the wasm ${hub.version}: deploy both together`,
