@@ -84,7 +84,9 @@ func readOptions(v safejs.Value) (options, error) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	o.offer = strings.Fields(offer)
+	if offer != "" {
+		o.offer = strings.Split(offer, ",")
+	}
 	if p.Identity, err = text(v, "identity"); err != nil {
 		errs = append(errs, err)
 	}

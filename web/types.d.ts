@@ -35,7 +35,7 @@ export interface Dialect {
   message?: unknown;
   /** The member that holds the id of an accepted message. @default accepted when written */
   ack?: string;
-  /** Messages are plain text, not JSON. */
+  /** Messages are plain text, not JSON: they come as strings, and a string is sent as it is. */
   text?: boolean;
 }
 
@@ -104,6 +104,10 @@ export interface Options {
   maxPendingBytes?: number;
   /** Bytes of the largest message taken from the server. @default 16777216 */
   maxMessage?: number;
+  /** Subprotocols to offer; a server that picks none of them fails the attempt. @default none */
+  protocols?: string | string[];
+  /** Ends the connection for good when it is aborted, as `close` does. */
+  signal?: AbortSignal | undefined;
 }
 
 /** A place in a stream. */
@@ -180,7 +184,53 @@ export interface Status {
   tabs: number;
 }
 
-export interface Connection {
+/** An entry of a stream, in the order in which they come. */
+export type Entry<Event = unknown, State = unknown> =
+  /** One event: each once, in order. */
+  | ({ type: 'event'; data: Event } & Meta)
+  /** The whole state; it replaces everything known before. */
+  | ({ type: 'snapshot'; state: State } & Meta)
+  /** Events were lost. With `snapshot` the state follows; else reload by your own means. */
+  | { type: 'gap'; stream: string; snapshot: boolean; reason: string };
+
+export interface SubscribeOptions {
+  /** The position after which events are replayed. */
+  from?: { seq: number; epoch: string } | undefined;
+  /** Stops it when it is aborted. */
+  signal?: AbortSignal | undefined;
+}
+
+export interface IterateOptions extends SubscribeOptions {
+  /**
+   * Entries that may wait for a slow loop. With so many the stream is left, and once
+   * they are used up it is asked for from where it stood: nothing is lost that the
+   * server still has, and what it no longer has is a gap. @default 1000
+   */
+  limit?: number | undefined;
+}
+
+export interface ListenOptions {
+  /** Stops it when it is aborted. */
+  signal?: AbortSignal | undefined;
+}
+
+export interface ConnectionEventMap {
+  state: CustomEvent<Status>;
+  /** One whose default is not prevented goes to `reportError`. */
+  error: CustomEvent<LongwireError>;
+}
+
+export interface Connection extends EventTarget {
+  addEventListener<Name extends keyof ConnectionEventMap>(
+    type: Name,
+    listener: (this: Connection, event: ConnectionEventMap[Name]) => void,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  addEventListener(
+    type: string,
+    listener: EventListenerOrEventListenerObject | null,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
   readonly state: Status['state'];
   status(): Status;
   /** The status at each of the last 200 changes of state, oldest first. */
@@ -194,8 +244,18 @@ export interface Connection {
   subscribe<Event = unknown, State = unknown>(
     stream: string,
     handlers: Handlers<Event, State>,
-    options?: { from?: { seq: number; epoch: string } | undefined },
+    options?: SubscribeOptions,
   ): () => void;
+  /**
+   * The same as an iterator: `for await (const entry of live.stream('prices'))`. It
+   * follows from the first entry asked for until the loop is left. `close` ends it; it
+   * throws the reason of an aborted signal, and a LongwireError when the server refuses
+   * the stream or the connection ends otherwise.
+   */
+  stream<Event = unknown, State = unknown>(
+    stream: string,
+    options?: IterateOptions,
+  ): AsyncGenerator<Entry<Event, State>, void, undefined>;
   /**
    * Sends any JSON value. The promise is settled once: with the result of the
    * server's handler, or with a LongwireError that has an `outcome`. Messages
@@ -211,8 +271,8 @@ export interface Connection {
   /** Withdraws them all: their promises are rejected. */
   clear(): void;
   /** Listens; the result stops it. Without an error listener errors go to `reportError`. */
-  on(name: 'state', fn: (status: Status) => void): () => void;
-  on(name: 'error', fn: (error: LongwireError) => void): () => void;
+  on(name: 'state', fn: (status: Status) => void, options?: ListenOptions): () => void;
+  on(name: 'error', fn: (error: LongwireError) => void, options?: ListenOptions): () => void;
   /** Dials at once, undercutting every wait; a live link is verified; an ended one starts afresh. */
   reconnectNow(): void;
   /** Says that there is a new login: an `unauthorized` connection is revived. */

@@ -3,7 +3,16 @@
 // frames.
 
 import { LongwireError, textOf } from './errors.js';
-import { hubOptions, scopeOf, socketURL } from './options.js';
+import { iterate } from './iterate.js';
+import {
+  checkOptions,
+  checkStream,
+  hubOptions,
+  scopeOf,
+  socketURL,
+  stoppedBy,
+  wrong,
+} from './options.js';
 import { failure, Outbox } from './outbox.js';
 import { randomId, Share } from './share.js';
 import { Stream } from './stream.js';
@@ -11,8 +20,6 @@ import { Stream } from './stream.js';
 /** @import * as Types from '../types.d.ts' */
 /** @import { Build } from './load.js' */
 /** @import { Frame } from './stream.js' */
-
-const streamName = /^[\w.:/-]{1,128}$/;
 
 /** A promise that a page may ignore without an unhandled rejection. */
 const deferred = () => {
@@ -27,14 +34,13 @@ const deferred = () => {
 };
 
 /** @implements {Types.Connection} */
-export class Connection {
+export class Connection extends EventTarget {
   #url;
   #share;
   #outbox;
   #closed = false;
   #state = /** @type {Frame} */ ({ t: 'hub' }); // said before anybody can ask
   /** @type {Map<string, Stream>} */ #streams = new Map();
-  /** @type {Map<string, Set<(value: any) => void>>} */ #listeners = new Map();
   /** @type {Record<string, number>} */ #counts = {};
   /** @type {Types.Status[]} */ #history = [];
   #id = randomId();
@@ -45,6 +51,7 @@ export class Connection {
 
   /** @param {Types.Options} options @param {Build} build */
   constructor(options, build) {
+    super();
     const hub = hubOptions(options);
     this.#url = options.url;
     this.#share = new Share(
@@ -65,6 +72,7 @@ export class Connection {
       },
       (error) => this.#fail(error, false),
     );
+    stoppedBy(options.signal, () => this.close());
   }
 
   /** Whether the hub serves other tabs too. */
@@ -115,7 +123,7 @@ export class Connection {
   }
 
   history() {
-    return this.#history;
+    return [...this.#history];
   }
 
   /** @param {string} what @param {number} [n] */
@@ -123,52 +131,56 @@ export class Connection {
     this.#counts[what] = (this.#counts[what] ?? 0) + n;
   }
 
-  /** @param {'state' | 'error'} name @param {(value: any) => void} fn */
-  on(name, fn) {
-    if (name !== 'state' && name !== 'error')
-      throw new TypeError(`longwire: there is no event "${name}"`);
-    if (typeof fn !== 'function') throw new TypeError('longwire: on takes a function');
-    const set = this.#listeners.get(name) ?? new Set();
-    this.#listeners.set(name, set.add(fn));
-    return () => void set.delete(fn);
+  /** @type {Types.Connection['on']} */
+  on(
+    /** @type {string} */ name,
+    /** @type {(value: any) => void} */ fn,
+    /** @type {Types.ListenOptions} */ options = {},
+  ) {
+    if (name !== 'state' && name !== 'error') wrong('name', `there is no event "${textOf(name)}"`);
+    if (typeof fn !== 'function') wrong('fn', 'must be a function');
+    checkOptions(options);
+    const listener = (/** @type {Event} */ event) => {
+      event.preventDefault(); // an error that somebody takes is not reported
+      fn(/** @type {CustomEvent} */ (event).detail);
+    };
+    this.addEventListener(name, listener);
+    return stoppedBy(options.signal, () => this.removeEventListener(name, listener));
   }
 
   /** @type {Types.Connection['subscribe']} */
-  subscribe(stream, handlers, { from } = {}) {
-    if (stream !== '' && !(typeof stream === 'string' && streamName.test(stream))) {
-      throw new TypeError(
-        'longwire: a stream name has 1 to 128 characters of A-Z a-z 0-9 . _ : / -',
-      );
-    }
-    if (!handlers || typeof handlers !== 'object')
-      throw new TypeError('longwire: subscribe takes an object of handlers');
-    if (
-      from &&
-      !(Number.isSafeInteger(from.seq) && from.seq >= 0 && typeof from.epoch === 'string')
-    ) {
-      throw new TypeError('longwire: from takes { seq, epoch }');
+  subscribe(stream, handlers, options = {}) {
+    checkStream(stream, options);
+    if (!handlers || typeof handlers !== 'object') wrong('handlers', 'must be an object');
+    for (const name of ['event', 'snapshot', 'gap', 'resumed', 'error']) {
+      const handler = /** @type {any} */ (handlers)[name];
+      if (handler !== undefined && typeof handler !== 'function')
+        wrong(`handlers.${name}`, 'must be a function');
     }
     if (this.#streams.has(stream)) {
       throw new LongwireError('subscribed', `stream "${stream}" has a subscription`);
     }
-    const s = new Stream(
-      this,
-      stream,
-      handlers,
-      from ? { seq: from.seq, epoch: from.epoch } : null,
-    );
+    const { from, signal } = options;
+    const at = from ? { seq: from.seq, epoch: from.epoch } : null;
+    const s = new Stream(this, stream, handlers, at);
     this.#streams.set(stream, s);
     s.ask();
-    return () => {
+    return stoppedBy(signal, () => {
       if (this.#streams.get(stream) !== s) return;
       s.mode = 'refused'; // nothing is delivered any more
       this.#streams.delete(stream);
       this.post({ t: 'unsub', stream: stream || undefined });
-    };
+    });
+  }
+
+  /** @type {Types.Connection['stream']} */
+  stream(stream, options = {}) {
+    checkStream(stream, options);
+    return iterate(this, stream, options);
   }
 
   /** @type {Types.Connection['send']} */
-  send(body, { signal, expiryMs } = {}) {
+  send(body, options = {}) {
     const { promise, resolve, reject } = deferred();
     /** @param {string} code @param {string} message @param {unknown} [cause] */
     const refuse = (code, message, cause) => {
@@ -177,18 +189,24 @@ export class Connection {
     };
     let text;
     try {
-      text = JSON.stringify(body);
+      checkOptions(options);
+      text = JSON.stringify(body) ?? wrong('body', `is not JSON: ${typeof body}`);
     } catch (cause) {
-      return refuse('invalid', `it is not JSON: ${textOf(cause)}`, cause);
+      return refuse('invalid', textOf(cause), cause);
     }
-    if (text === undefined) return refuse('invalid', `it is not JSON: ${typeof body}`);
+    const { signal, expiryMs } = options;
+    if (expiryMs !== undefined && !(expiryMs >= 1)) return refuse('invalid', 'expiryMs is below 1');
     if (signal?.aborted) return refuse('cancelled', 'aborted before');
     if (this.state === 'ended' && this.#state.cause !== 'unauthorized') {
       return refuse('ended', `the connection has ended: ${this.#state.cause}`);
     }
-    if (expiryMs !== undefined && !(expiryMs >= 1)) return refuse('invalid', 'expiryMs is below 1');
     const id = `${this.#id}-${(++this.#sent).toString(36)}`;
-    signal?.addEventListener('abort', () => this.#outbox.cancel(id), { once: true });
+    if (signal) {
+      const cancel = () => this.#outbox.cancel(id);
+      signal.addEventListener('abort', cancel);
+      const forget = () => signal.removeEventListener('abort', cancel);
+      promise.then(forget, forget);
+    }
     this.#outbox.add({ id, body: text, resolve, reject }, expiryMs);
     return promise;
   }
@@ -375,16 +393,8 @@ export class Connection {
     }
   }
 
-  /** @param {string} name @param {unknown} value @returns {boolean} whether anybody listens */
-  #emit(name, value) {
-    const set = this.#listeners.get(name);
-    for (const fn of set ?? []) {
-      try {
-        fn(value);
-      } catch (error) {
-        reportError(error);
-      }
-    }
-    return !!set?.size;
+  /** @param {string} name @param {unknown} detail @returns {boolean} whether anybody took it */
+  #emit(name, detail) {
+    return !this.dispatchEvent(new CustomEvent(name, { detail, cancelable: true }));
   }
 }

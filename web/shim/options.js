@@ -18,60 +18,141 @@ export const socketURL = (url) => {
   return parsed.href;
 };
 
-const texts = ['identity', 'jitter', 'overflow'];
-const numbers = (
+/**
+ * @param {string} name of the argument
+ * @param {string} problem
+ * @returns {never}
+ */
+export const wrong = (name, problem) => {
+  throw new TypeError(`longwire: ${name}: ${problem}`);
+};
+
+/** @param {unknown} value */
+const isObject = (value) => !!value && typeof value === 'object';
+
+/** @param {any} options those of a method */
+export const checkOptions = (options) => {
+  if (!isObject(options)) wrong('options', 'must be an object');
+  const { signal } = options;
+  if (signal !== undefined && typeof signal?.addEventListener !== 'function')
+    wrong('signal', 'must be an AbortSignal');
+};
+
+/** @param {string} stream @param {Types.IterateOptions} options */
+export const checkStream = (stream, options) => {
+  if (typeof stream !== 'string' || !/^[\w.:/-]{0,128}$/.test(stream))
+    wrong('stream', 'must be at most 128 characters of A-Z a-z 0-9 . _ : / -');
+  checkOptions(options);
+  const { from, limit = 1 } = options;
+  if (
+    from !== undefined &&
+    !(Number.isSafeInteger(from?.seq) && from.seq >= 0 && typeof from.epoch === 'string')
+  )
+    wrong('from', 'must be { seq, epoch }');
+  if (!Number.isSafeInteger(limit) || limit < 1) wrong('limit', 'must be a whole number from 1 on');
+};
+
+/**
+ * Has `stop` called when the signal is aborted.
+ * @param {AbortSignal | undefined} signal
+ * @param {() => void} stop
+ * @returns what stops before, and lets go of the signal
+ */
+export const stoppedBy = (signal, stop) => {
+  const once = () => {
+    signal?.removeEventListener('abort', once);
+    stop();
+  };
+  signal?.addEventListener('abort', once);
+  if (signal?.aborted) once();
+  return once;
+};
+
+const rules = ['retry', 'end', 'login', 'restart', 'busy'];
+
+/** @typedef {(value: any, options: Types.Options) => string | false} Check says what is wrong with a value */
+
+/** @type {Check} */
+const number = (value) =>
+  !(typeof value === 'number' && value > 0 && value < 2 ** 40) && 'must be a positive number';
+
+/** @param {string[]} words @returns {Check} */
+const oneOf =
+  (...words) =>
+  (value) =>
+    !words.includes(value) && `must be one of ${words.join(', ')}`;
+
+/** @type {Map<string, Check>} */
+const checks = new Map(
+  Object.entries({
+    url(value) {
+      try {
+        if (typeof value !== 'function') socketURL(value);
+      } catch (error) {
+        return textOf(error).replace(/^url: /, '');
+      }
+      return false;
+    },
+    probe: (value) => !httpURL(value) && 'is not a URL',
+    identity: (value) => typeof value !== 'string' && 'must be a string',
+    share(value, { identity, dialect }) {
+      if (value === false) return value;
+      if (typeof value !== 'string' || !value) return 'must be a name, or false';
+      if (identity === undefined)
+        return 'needs the option identity: tabs of different users must not meet';
+      return !!dialect && dialect !== 'longwire' && 'works with servers that speak longwire only';
+    },
+    jitter: oneOf('full', 'equal', 'none'),
+    overflow: oneOf('refuse', 'drop-oldest'),
+    protocols: (value) =>
+      ![value].flat().every((one) => typeof one === 'string' && /^[^\s,]+$/.test(one)) &&
+      'must be one name, or an array of them',
+    dialect: (value) => !isObject(value) && oneOf('longwire', 'plain')(value, value),
+    closeCodes: (value) =>
+      !(isObject(value) && Object.entries(value).every(([k, v]) => +k > 0 && rules.includes(v))) &&
+      `must be an object of close codes to ${rules.join(', ')}`,
+    signal: () => false, // was looked at
+  }),
+);
+for (const name of (
   'baseMs capMs stableAfterMs urlTimeoutMs dialTimeoutMs welcomeTimeoutMs probeTimeoutMs ' +
   'idleTimeoutMs pingTimeoutMs ackTimeoutMs maxElapsedMs calmAfterMs expiryMs ' +
   'maxPending maxPendingBytes maxMessage maxAttempts'
-).split(' ');
+).split(' '))
+  checks.set(name, number);
+
+/** @param {string | URL} url */
+const httpURL = (url) => {
+  try {
+    return (typeof url === 'string' || url instanceof URL) && new URL(url, document.baseURI).href;
+  } catch {
+    return false;
+  }
+};
 
 /**
  * Checks the options of connect and returns those that the hub wants.
  * @param {Types.Options} options
  */
 export const hubOptions = (options) => {
-  /** @param {string} name @param {string} problem */
-  const wrong = (name, problem) => {
-    throw new TypeError(`longwire: option ${name}: ${problem}`);
-  };
-  if (!options || typeof options !== 'object')
-    throw new TypeError('longwire: connect takes an object of options');
-  /** @type {Record<string, unknown>} */
+  if (!isObject(options)) wrong('options', 'connect takes an object');
+  checkOptions(options);
+  /** @type {Record<string, any>} */
   const out = {};
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined) continue;
-    if (numbers.includes(name)) {
-      if (typeof value !== 'number' || !(value > 0 && value < 2 ** 40))
-        wrong(name, 'must be a positive number');
-    } else if (texts.includes(name)) {
-      if (typeof value !== 'string') wrong(name, 'must be a string');
-    } else if (name === 'share') {
-      if (value !== false && (typeof value !== 'string' || !value))
-        wrong(name, 'must be a name, or false');
-      if (value && options.identity === undefined)
-        wrong(name, 'needs the option identity: tabs of different users must not meet');
-      if (value && options.dialect && options.dialect !== 'longwire')
-        wrong(name, 'works with servers that speak longwire only');
-      continue;
-    } else if (!['url', 'probe', 'closeCodes', 'dialect'].includes(name))
-      wrong(name, 'there is no such option');
+    const check = checks.get(name) ?? (() => 'there is no such option');
+    const problem = check(value, options);
+    if (problem) wrong(`option ${name}`, problem);
     out[name] = value;
   }
-  const { url, probe } = options;
-  try {
-    if (typeof url !== 'function') socketURL(url);
-  } catch (error) {
-    wrong('url', textOf(error).replace(/^url: /, ''));
-  }
-  delete out.url;
-  if (probe !== undefined) {
-    try {
-      out.probe = new URL(probe, document.baseURI).href;
-    } catch {
-      wrong('probe', 'is not a URL');
-    }
-  }
-  return out;
+  if (!('url' in out)) wrong('option url', 'is missing');
+  const { url, share, signal, probe, protocols, ...rest } = out;
+  return {
+    ...rest,
+    probe: probe && httpURL(probe),
+    protocols: protocols && [protocols].flat().join(),
+  };
 };
 
 const version = '1'; // of the protocol
