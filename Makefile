@@ -42,6 +42,13 @@ wasm: web
 build-server: ## build bin/longwire around the web/dist that is there
 	go build -trimpath -o bin/longwire ./cmd/longwire
 
+.PHONY: package
+package: need-node web ## build the npm package, in bin/
+	rm -rf bin/package bin/longwire-*.tgz
+	mkdir -p bin/package
+	cp -r LICENSE web/README.md web/package.json web/dist bin/package
+	cd bin/package && npm pack --silent --pack-destination ..
+
 .PHONY: demo
 demo: build ## build all, then serve the demo page on ADDR (127.0.0.1:8080)
 	@echo "Ctrl-C ends the demo, which is at"
@@ -77,7 +84,7 @@ test-wasm: browsers need-node bin/wasmbrowsertest ## the Go tests of the browser
 	PATH="$(CURDIR)/bin:$$PATH" go test ./jsbridge
 
 .PHONY: test-e2e
-test-e2e: browsers node_modules web build-server ## the browser tests, in Chromium and Firefox
+test-e2e: browsers node_modules package build-server ## the browser tests, in Chromium and Firefox
 	cd playwright && npx --no-install playwright test
 
 .PHONY: lint
@@ -178,5 +185,5 @@ browsers: node_modules
 
 .PHONY: clean
 clean: ## remove what was built, but not the tools
-	rm -rf bin/longwire playwright/test-results playwright/playwright-report
+	rm -rf bin/longwire bin/package bin/*.tgz playwright/test-results playwright/playwright-report
 	find web/dist -type f ! -name .gitkeep -delete

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { chromium } from '@playwright/test';
-import { test as base, useContext } from './fixtures.js';
+import { test as base, lendContext } from './fixtures.js';
 
 /** @typedef {import('@playwright/test').BrowserContext} Context */
 /** @typedef {import('@playwright/test').Page} Page */
@@ -55,7 +55,7 @@ export const test = base.extend({
       const browser = await chromium.connectOverCDP(address, { noDefaults: true });
       const [context] = browser.contexts();
       if (!context) throw new Error('the browser has no context');
-      await useContext(context, allowedErrors, use);
+      await lendContext(context, allowedErrors, use);
       await browser.close();
     } finally {
       await stop();

@@ -49,7 +49,7 @@ const fixtures = {
   // biome-ignore lint/correctness/noEmptyPattern: Playwright wants a pattern here
   allowedErrors: async ({}, use) => use([]),
 
-  context: async ({ context, allowedErrors }, use) => useContext(context, allowedErrors, use),
+  context: async ({ context, allowedErrors }, use) => lendContext(context, allowedErrors, use),
 };
 
 /**
@@ -59,7 +59,7 @@ const fixtures = {
  * @param {RegExp[]} allowedErrors
  * @param {(context: import('@playwright/test').BrowserContext) => Promise<void>} use
  */
-export async function useContext(context, allowedErrors, use) {
+export async function lendContext(context, allowedErrors, use) {
   /** @type {string[]} */
   const errors = [];
   context.on('weberror', (err) => errors.push(`uncaught: ${err.error()}`));

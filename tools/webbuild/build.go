@@ -76,8 +76,8 @@ func build(ctx context.Context, root string, full bool, out io.Writer) (files []
 		{name: shimName, data: shim, budget: shimBudget},
 		{name: shimName + ".map", data: sourceMap},
 	}
-	page, err := pageFiles(root)
-	return append(files, page...), version, err
+	plain, err := plainFiles(root)
+	return append(files, plain...), version, err
 }
 
 // packageVersion reads the version of the npm package.
@@ -156,27 +156,6 @@ func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	return cmd
-}
-
-// pageFiles are served as they are: the demo page and the types.
-func pageFiles(root string) ([]file, error) {
-	paths, err := filepath.Glob(filepath.Join(root, "web", "demo.*"))
-	if err != nil {
-		return nil, err
-	}
-	var files []file
-	for _, path := range append(paths, filepath.Join(root, "web", "types.d.ts")) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		name := filepath.Base(path)
-		if name == "demo.html" {
-			name = "index.html"
-		}
-		files = append(files, file{name: name, data: data})
-	}
-	return files, nil
 }
 
 // hash is the SHA-256 over all parts, each with its length, in hexadecimal.

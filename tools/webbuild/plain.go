@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// plain are the files of web/ that are served as they are: the demo page, the
+// entries of the npm package beside the shim, which import it, and the types.
+var plain = []string{"demo.*", "react.js", "socket.js", "*.d.ts"}
+
+func plainFiles(root string) ([]file, error) {
+	var files []file
+	for _, pattern := range plain {
+		paths, err := filepath.Glob(filepath.Join(root, "web", pattern))
+		if err != nil {
+			return nil, err
+		}
+		if len(paths) == 0 {
+			return nil, fmt.Errorf("web/%s: there is no such file", pattern)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			name := filepath.Base(path)
+			if name == "demo.html" {
+				name = "index.html"
+			}
+			files = append(files, file{name: name, data: data})
+		}
+	}
+	return files, nil
+}
