@@ -143,47 +143,6 @@ test('a message that is no JSON is refused at once, and those after it are sent'
   expect(await server.report()).toMatchObject({ messages: 1 });
 });
 
-test('what the methods are given wrongly is named, and changes nothing', async ({ page }) => {
-  await openLive(page, ['test/a']);
-  const said = await page.evaluate(() => {
-    const client = /** @type {any} */ (window.client);
-    return [
-      () => client.subscribe('no spaces', {}),
-      () => client.subscribe('x'.repeat(129), {}),
-      () => client.subscribe(7, {}),
-      () => client.subscribe('test/b'),
-      () => client.subscribe('test/b', {}, { from: { seq: -1, epoch: 'e' } }),
-      () => client.subscribe('test/b', {}, { from: { seq: 2 ** 53, epoch: 'e' } }),
-      () => client.subscribe('test/b', {}, { from: { seq: 1 } }),
-      () => client.subscribe('test/a', {}),
-      () => client.on('message', () => {}),
-      () => client.on('state', 'not a function'),
-    ].map((call) => {
-      try {
-        call();
-        return 'taken';
-      } catch (error) {
-        return String(error);
-      }
-    });
-  });
-  expect(said).toEqual(
-    [
-      /^TypeError: longwire: a stream name/,
-      /^TypeError: longwire: a stream name/,
-      /^TypeError: longwire: a stream name/,
-      /^TypeError: longwire: .*handlers/,
-      /^TypeError: longwire: from /,
-      /^TypeError: longwire: from /,
-      /^TypeError: longwire: from /,
-      /^LongwireError: longwire: stream "test\/a" .*subscri/,
-      /^TypeError: longwire: .*"message"/,
-      /^TypeError: longwire: .*function/,
-    ].map((line) => expect.stringMatching(line)),
-  );
-  await expectStatus(page, { state: 'live', streams: { 'test/a': { state: 'following' } } });
-});
-
 test('a page without any listener follows and recovers all the same', async ({ page, server }) => {
   await openPage(page);
   await page.evaluate(() => {

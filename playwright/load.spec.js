@@ -1,4 +1,4 @@
-// What a deployment can get wrong, and what an application can pass wrongly.
+// What a deployment can get wrong, and options that only the hub can judge.
 import { expect, expectLog, fetchErrors, test } from './fixtures.js';
 import { expectLines, expectStatus, openPage } from './helpers.js';
 
@@ -101,65 +101,6 @@ test('a wasm of another version than the shim is refused with both versions name
     'ended load failed',
     /^error load failed: .*version 9\.9\.9\b.* wasm .*\d+\.\d+\.\d+/,
   ]);
-  expect(await server.report()).toMatchObject({ upgrades: 0 });
-});
-
-test('wrong options are each named by the error that connect throws', async ({ page, server }) => {
-  await openPage(page);
-  const said = await page.evaluate(() => {
-    const url = '/ws';
-    /** @type {any[]} */
-    const wrong = [
-      undefined,
-      'ws://example.com',
-      {},
-      { url: 5 },
-      { url: '', baseMs: 0 },
-      { url: 'ftp://example.com/' },
-      { url: '/ws#here' },
-      { url: 'ws://ann:secret@example.com/' },
-      { url: 'http://[' },
-      { url, baseMs: 0 },
-      { url, baseMs: -1 },
-      { url, capMs: Number.NaN },
-      { url, urlTimeoutMs: Number.POSITIVE_INFINITY },
-      { url, idleTimeoutMs: '1000' },
-      { url, maxPending: null },
-      { url, identity: 7 },
-      { url, probe: 'http://[' },
-      { url, baseMS: 100 },
-    ];
-    return wrong.map((options) => {
-      try {
-        window.shim.connect(options);
-        return 'taken';
-      } catch (error) {
-        return String(error);
-      }
-    });
-  });
-  expect(said).toEqual(
-    [
-      'connect takes an object',
-      'connect takes an object',
-      'option url: ',
-      'option url: ',
-      'option baseMs: ',
-      'option url: ftp: ',
-      'option url: .*fragment',
-      'option url: .*credentials',
-      'option url: ',
-      'option baseMs: ',
-      'option baseMs: ',
-      'option capMs: ',
-      'option urlTimeoutMs: ',
-      'option idleTimeoutMs: ',
-      'option maxPending: ',
-      'option identity: ',
-      'option probe: ',
-      'option baseMS: ',
-    ].map((named) => expect.stringMatching(`^TypeError: longwire: ${named}`)),
-  );
   expect(await server.report()).toMatchObject({ upgrades: 0 });
 });
 

@@ -39,6 +39,16 @@ export class LongwireSocket extends EventTarget implements WebSocket {
   onmessage: ((this: WebSocket, event: MessageEvent) => unknown) | null;
   onerror: ((this: WebSocket, event: Event) => unknown) | null;
   onclose: ((this: WebSocket, event: CloseEvent) => unknown) | null;
+  addEventListener<Name extends keyof WebSocketEventMap>(
+    type: Name,
+    listener: (this: WebSocket, event: WebSocketEventMap[Name]) => unknown,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  addEventListener(
+    type: string,
+    listener: EventListenerOrEventListenerObject | null,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
   /** @throws TypeError for binary data */
   send(data: string | ArrayBufferLike | Blob | ArrayBufferView): void;
   close(code?: number, reason?: string): void;

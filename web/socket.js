@@ -93,10 +93,20 @@ class Line {
 
 /** @param {string | URL} url */
 const absolute = (url) => {
-  const { href, protocol } = new URL(url, document.baseURI);
-  if (!/^(http|ws)s?:$/.test(protocol))
-    throw new TypeError(`longwire: url: ${protocol} is none of http, https, ws, wss`);
+  const { href, protocol, hash } = parsed(url) ?? { protocol: 'what is no URL' };
+  if (!href || hash || !/^(http|ws)s?:$/.test(protocol))
+    throw new TypeError(`longwire: url: ${hash || protocol} is not for a WebSocket`);
   return href.replace(/^http/, 'ws');
+};
+
+/** @param {unknown} url */
+const parsed = (url) => {
+  try {
+    if (typeof url === 'string' || url instanceof URL) return new URL(url, document.baseURI);
+  } catch {
+    // said by who asks
+  }
+  return undefined;
 };
 
 const encoder = new TextEncoder();

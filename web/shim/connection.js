@@ -190,12 +190,14 @@ export class Connection extends EventTarget {
     let text;
     try {
       checkOptions(options);
+      const { expiryMs = 1 } = options;
+      if (typeof expiryMs !== 'number' || !(expiryMs >= 1))
+        wrong('expiryMs', 'must be a number from 1 on');
       text = JSON.stringify(body) ?? wrong('body', `is not JSON: ${typeof body}`);
     } catch (cause) {
       return refuse('invalid', textOf(cause), cause);
     }
     const { signal, expiryMs } = options;
-    if (expiryMs !== undefined && !(expiryMs >= 1)) return refuse('invalid', 'expiryMs is below 1');
     if (signal?.aborted) return refuse('cancelled', 'aborted before');
     if (this.state === 'ended' && this.#state.cause !== 'unauthorized') {
       return refuse('ended', `the connection has ended: ${this.#state.cause}`);
