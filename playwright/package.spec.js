@@ -79,25 +79,20 @@ test('React has one connection in StrictMode, of one socket, and closes it when 
   await page.goto(site.url);
   const state = page.locator('output');
   await expect(state).toHaveText('live live');
+  const items = page.getByRole('listitem');
+  const rest = ['0 lines', 'forbidden']; // of a snapshot; and one that is refused
+  await expect(items).toHaveText([...Array(2).fill('nothing at no place, 0 gaps'), '', ...rest]);
   await publish(server, 'test/a', 1, 4);
   await publish(server, 'test/b', 1, 1);
-  await expect(page.getByRole('listitem')).toHaveText([
-    '10 at 4, 0 gaps',
-    '10 at 4, 0 gaps',
-    '{"n":1}',
-  ]);
+  await expect(items).toHaveText([...Array(2).fill('10 at 4, 0 gaps'), '{"n":1}', ...rest]);
   expect(await server.report()).toMatchObject({ upgrades: 1 });
 
   // Inline options are new at each render: the connection stays, and asks the latest.
   await page.getByRole('button', { name: 'name' }).click();
   await server.fault('forget'); // without a snapshot, what was missed is a gap
-  await expect(page.getByRole('listitem')).toHaveText([
-    '10 at no place, 1 gaps',
-    '10 at no place, 1 gaps',
-    '{"n":1}',
-  ]);
+  await expect(items.nth(1)).toHaveText('10 at no place, 1 gaps');
   await publish(server, 'test/a', 1, 1);
-  await expect(page.getByRole('listitem').first()).toHaveText('11 at 1, 1 gaps');
+  await expect(items.first()).toHaveText('11 at 1, 1 gaps');
   expect(site.dialled).toEqual(['/ws?name=one', '/ws?name=two']);
 
   await page.getByRole('button', { name: 'toggle' }).click();

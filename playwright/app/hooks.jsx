@@ -26,6 +26,20 @@ function Newest({ live }) {
   return <li>{JSON.stringify(data)}</li>;
 }
 
+/** @param {{ live: import('longwire').Connection | null }} props */
+function Chat({ live }) {
+  const { data } = useStream(live, 'chat', (/** @type {unknown[]} */ lines = [], line) => [
+    ...lines,
+    line,
+  ]);
+  return <li>{data?.length ?? 'no'} lines</li>;
+}
+
+/** @param {{ live: import('longwire').Connection | null }} props */
+function Refused({ live }) {
+  return <li>{useStream(live, 'secret').error?.code}</li>;
+}
+
 function Live() {
   const [name, setName] = useState('one');
   const { live, status } = useLongwire({
@@ -42,6 +56,8 @@ function Live() {
         <Total live={live} />
         <Total live={live} />
         <Newest live={live} />
+        <Chat live={live} />
+        <Refused live={live} />
       </ul>
       <button type="button" onClick={() => setName('two')}>
         name
