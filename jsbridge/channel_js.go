@@ -48,6 +48,9 @@ func OpenChannel(name string, onMessage func(text string)) (*Channel, error) {
 	return c, nil
 }
 
+// Value returns the JavaScript channel.
+func (c *Channel) Value() safejs.Value { return c.js }
+
 // Post sends text to the others; what is not UTF-8 in it becomes U+FFFD. It fails
 // after Close. No error does not mean that there was anybody.
 func (c *Channel) Post(text string) error {

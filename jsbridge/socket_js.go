@@ -45,6 +45,11 @@ type SocketHandler struct {
 	// larger one is not delivered: the socket is abandoned with CodeTooBig, and
 	// Close says so.
 	MaxMessage int
+	// Make, if it is a function, makes the socket in place of the page's constructor,
+	// from the URL and MaxMessage. The socket may be open already if it tells so by an
+	// event later, and may bring whatever it makes of its messages: MaxMessage is kept
+	// there.
+	Make safejs.Value
 }
 
 // Socket is one WebSocket of the browser, dialled once. Its methods may be called
@@ -68,21 +73,17 @@ type Socket struct {
 
 // Dial opens a WebSocket to url, which may be what the browser's constructor
 // takes, and returns at once; h.Open or h.Close tells how it went. There is no
-// time limit: Abandon ends an attempt. Of protocols, if any, the server must pick one.
+// time limit: Abandon ends an attempt.
 //
 // A URL that the browser refuses is an error, which does not repeat the URL's
 // user, query and fragment; so is a place without WebSocket, or one where the page
 // has made globalThis.WebSocket read-only.
-func Dial(url string, h SocketHandler, protocols ...string) (*Socket, error) {
+func Dial(url string, h SocketHandler) (*Socket, error) {
 	constructor, ok := global("WebSocket")
 	if !ok {
 		return nil, errors.New("jsbridge: there is no WebSocket here")
 	}
-	offer := make([]any, len(protocols))
-	for i, p := range protocols {
-		offer[i] = p
-	}
-	ws, err := constructor.New(url, offer)
+	ws, err := h.construct(constructor, url)
 	if err != nil {
 		return nil, urlError("open a WebSocket to", url, thrown(err))
 	}
@@ -102,6 +103,15 @@ func Dial(url string, h SocketHandler, protocols ...string) (*Socket, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+func (h *SocketHandler) construct(constructor safejs.Value, url string) (safejs.Value, error) {
+	if h.Make.Type() != safejs.TypeFunction {
+		return constructor.New(url)
+	}
+	limit := h.MaxMessage
+	h.MaxMessage = 0
+	return h.Make.Invoke(url, limit)
 }
 
 // Send sends a text message. It fails with ErrNotOpen unless the socket is open (a

@@ -36,10 +36,17 @@ type (
 	// Opened says that the socket is open.
 	Opened struct{ Conn uint64 }
 	// Received hands over one message. The machine keeps no part of Data.
+	//
+	// A driver of a relay may keep the payloads of events to itself, once a server that
+	// speaks a version has sent its welcome. Frame then is the message, without them;
+	// Data is what the driver knows it by, which comes back as Deliver.Text; and Size
+	// is its length.
 	Received struct {
 		Conn   uint64
 		Data   []byte
 		Binary bool
+		Frame  wire.Frame // an Event or Events, nil: to be read from Data
+		Size   int
 	}
 	// Closed says that the socket is gone, with the code and reason of the
 	// peer's close frame, or 1005 or 1006. It comes after every message.
@@ -195,7 +202,8 @@ type (
 		Frame wire.Frame
 		Skip  int
 		Asked wire.Want
-		// Text is the frame as received, nil where the machine made it.
+		// Text is the frame as received, nil where the machine made it; beside a
+		// Received.Frame it is what was Data there.
 		Text []byte
 	}
 	// Settle says what became of a message.

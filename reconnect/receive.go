@@ -18,6 +18,11 @@ func (m *Machine) received(ev Received) {
 	case ev.Conn != m.try.conn || m.try.phase != phaseWelcome:
 		return
 	}
+	if ev.Frame != nil {
+		m.account.totals.BytesIn += uint64(ev.Size) //nolint:gosec // a length
+		m.take(ev.Conn, ev.Frame, ev.Data)
+		return
+	}
 	m.account.totals.BytesIn += uint64(len(ev.Data))
 	if m.p.Dialect != nil {
 		if ev.Binary {
@@ -41,14 +46,17 @@ func (m *Machine) received(ev Received) {
 		text = ev.Data
 	}
 	for _, f := range frames {
-		switch ev.Conn {
-		case m.conn:
-			m.frame(f, text)
-		case m.try.conn:
-			m.greet(f, text)
-		default:
-			return // a frame before this one ended the connection
-		}
+		m.take(ev.Conn, f, text)
+	}
+}
+
+// take takes a frame of a connection, unless one before it has ended that.
+func (m *Machine) take(conn uint64, f wire.Frame, text []byte) {
+	switch conn {
+	case m.conn:
+		m.frame(f, text)
+	case m.try.conn:
+		m.greet(f, text)
 	}
 }
 

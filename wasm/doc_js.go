@@ -7,7 +7,7 @@
 // longwireReady that the shim puts into the global object before it starts it:
 //
 //	version                       the version of the build
-//	open(options, deliver) hub    a hub; deliver(text) gets the frames for its own tab
+//	open(options, page) hub       a hub; see the type page
 //	hub.frame(text)               a frame from that tab
 //	hub.tick()                    looks at the time; timers of a hidden page are late
 //	hub.others(n)                 how many other tabs there are, -1: not known
@@ -21,6 +21,6 @@
 // lock, or a promise of that. Such a hub tells its own tab yield when it is none any
 // more, and is freed by resign.
 //
-// Frames in both directions are those of [github.com/longwire/longwire/wire], one
-// JSON object a call.
+// Frames in both directions are those of [github.com/longwire/longwire/wire], as JSON:
+// one in a call of frame, an array of them in one of page.deliver.
 package main

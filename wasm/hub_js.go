@@ -23,8 +23,7 @@ import (
 type driver struct {
 	h       *hub.Hub
 	probe   string
-	offer   []string // subprotocols
-	deliver safejs.Value
+	page    page
 	holds   safejs.Value      // whether the lock is held, undefined: it is
 	name    string            // of the channel
 	channel *jsbridge.Channel // nil: there are no other tabs
@@ -45,13 +44,13 @@ type driver struct {
 	endProbe context.CancelFunc
 }
 
-func newDriver(o options, deliver safejs.Value) (*driver, error) {
+func newDriver(o options, p page) (*driver, error) {
 	h, err := hub.New(o.policy, o.hub)
 	if err != nil {
 		return nil, inPageTerms(err)
 	}
 	d := &driver{
-		h: h, probe: o.probe, offer: o.offer, deliver: deliver, holds: o.holds,
+		h: h, probe: o.probe, page: p, holds: o.holds,
 		wake:     make(chan struct{}, 1),
 		sockets:  make(map[uint64]*jsbridge.Socket),
 		buffered: make(map[uint64]int),
@@ -109,6 +108,7 @@ func (d *driver) run() {
 		}
 		for _, fn := range mail {
 			fn()
+			d.say()
 		}
 		if len(mail) > 0 {
 			continue
@@ -130,8 +130,11 @@ func (d *driver) run() {
 }
 
 // tick looks at the time, and whether the browser has got rid of bytes since the
-// last look: a slow uplink is not a dead one.
+// last look: a slow uplink is not a dead one. What has arrived speaks first.
 func (d *driver) tick() {
+	if _, err := d.page.flush.Invoke(); err != nil {
+		println("longwire: the tab failed: " + err.Error())
+	}
 	for conn, s := range d.sockets {
 		left := s.Buffered()
 		if left < d.buffered[conn] {
@@ -147,6 +150,7 @@ func (d *driver) tick() {
 func (d *driver) leave(fn func(now time.Time) []hub.Action) {
 	d.post(func() {
 		d.do(fn(time.Now()))
+		d.say()
 		if d.endProbe != nil {
 			d.endProbe()
 		}
@@ -216,25 +220,27 @@ func (d *driver) forget(conn uint64) {
 	delete(d.buffered, conn)
 }
 
-// do does what the hub wants. The tab, and through it frame, may be called before
-// it returns.
+// do does what the hub wants, but for what it has to say.
 func (d *driver) do(actions []hub.Action) {
 	for _, a := range actions {
 		switch a.Kind {
 		case hub.Tell:
-			if _, err := d.deliver.Invoke(string(a.Text)); err != nil {
-				println("longwire: the tab failed: " + err.Error())
-			}
+			d.page.tell(a.Text)
 		case hub.Post:
-			if err := d.channelOf(a.Room).Post(string(a.Text)); err != nil {
-				println("longwire: " + err.Error())
-			}
+			d.addPost(a)
 		case hub.Ask:
 			d.ask()
 		case hub.Do:
 			d.act(a.Do)
 		}
 	}
+}
+
+// say says what the hub has to say, to its own tab and to others. The tab, and through
+// it frame, may be called before it returns.
+func (d *driver) say() {
+	d.sendPost()
+	d.page.send(d.h.Doubts())
 }
 
 // channelOf returns the channel of a room. One room is posted in at a time; nothing is
@@ -310,14 +316,15 @@ func (d *driver) askTab() (bool, error) {
 func (d *driver) dial(a reconnect.Dial) {
 	s, err := jsbridge.Dial(a.URL, jsbridge.SocketHandler{
 		MaxMessage: d.h.Policy().MaxMessage,
+		Make:       d.page.socket,
 		Open:       func() { d.tell(reconnect.Opened{Conn: a.Conn}) },
-		Message: func(data []byte, binary bool) {
-			d.tell(reconnect.Received{Conn: a.Conn, Data: data, Binary: binary})
+		Message: func(data []byte, _ bool) {
+			d.post(func() { d.receive(a.Conn, data) })
 		},
 		Close: func(info jsbridge.CloseInfo) {
 			d.tell(reconnect.Closed{Conn: a.Conn, Code: info.Code, Reason: info.Reason})
 		},
-	}, d.offer...)
+	})
 	if err != nil {
 		d.tell(reconnect.Closed{Conn: a.Conn, Code: wire.CloseAbnormal, Reason: err.Error()})
 		return

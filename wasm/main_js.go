@@ -42,14 +42,18 @@ func result(v any, err error) any {
 
 // open starts a hub.
 func open(args []safejs.Value) (any, error) {
-	if len(args) != 2 || args[0].Type() != safejs.TypeObject || args[1].Type() != safejs.TypeFunction {
-		return nil, errors.New("open takes an object of options and a function")
+	if len(args) != 2 || args[0].Type() != safejs.TypeObject || args[1].Type() != safejs.TypeObject {
+		return nil, errors.New("open takes an object of options and the page")
 	}
 	o, err := readOptions(args[0])
 	if err != nil {
 		return nil, err
 	}
-	d, err := newDriver(o, args[1])
+	p, err := newPage(args[1])
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDriver(o, p)
 	if err != nil {
 		return nil, err
 	}

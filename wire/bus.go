@@ -2,7 +2,8 @@ package wire
 
 import "unicode/utf8"
 
-// Envelope is what goes over the channel between tabs: one frame, and who says it.
+// Envelope is what goes over the channel between tabs: a frame, or from a hub an array
+// of frames, and who says it.
 // Gen and Hub rank the hubs: a tab heeds the highest (Gen, Hub) it has heard, ids
 // compared byte by byte, and drops the rest.
 type Envelope struct {
@@ -10,7 +11,8 @@ type Envelope struct {
 	Hub string // id of the hub that says it, "" when a tab does
 	Tab string // id of the tab that says it, "" when a hub does
 	To  string // id of the one tab, or of the hub, it is for; "" for all
-	// Frame is the frame's text. DecodeEnvelope knows of it that it is an object.
+	// Frame is the text of the frame or frames. DecodeEnvelope knows of it that it is an
+	// object, or, beside Hub, perhaps an array.
 	Frame Raw
 }
 
@@ -72,7 +74,7 @@ func DecodeEnvelope(text []byte) (Envelope, error) {
 		p.fail("g", p.raw("g"), "must be above 0 beside h")
 	case e.Frame == nil:
 		p.fail("f", nil, "missing")
-	case e.Frame[0] != '{':
+	case e.Frame[0] != '{' && (e.Hub == "" || e.Frame[0] != '['):
 		p.fail("f", e.Frame, "must be an object")
 	}
 	if p.err != nil {

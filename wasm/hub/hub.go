@@ -28,8 +28,9 @@ type Kind uint8
 const (
 	// Tell: give Text, one frame, to the hub's own tab.
 	Tell Kind = iota + 1
-	// Post: post Text, a frame in its envelope, to the channel, or in Room, if that is
-	// not 0: a channel beside it, which is left when the next room is posted in.
+	// Post: post Head, Text, which is one frame, and "}" to the channel, or in Room, if
+	// that is not 0: a channel beside it, which is left when the next room is posted in.
+	// Several in a row of one Head and Room may go as one, with an array of the frames.
 	Post
 	// Do: do the action of the machine, one of Dial, Write, Abandon and Probe.
 	Do
@@ -37,9 +38,12 @@ const (
 	Ask
 )
 
-// Action is what the driver is to do, in order. Text is valid until the next call.
+// Action is what the driver is to do, in order. Head and Text are valid until the next
+// call. Text may be the Data that came with a reconnect.Received.Frame: it stands for
+// that frame.
 type Action struct {
 	Kind Kind
+	Head []byte
 	Text []byte
 	Room int64
 	Do   reconnect.Action
@@ -82,6 +86,7 @@ type Hub struct {
 
 	distrust bool // a tab fell silent that may still believe in this number
 
+	size   int    // of the message that is handled, if it is not in Data
 	room   int64  // where the streams are posted
 	sent   uint64 // bytes posted there, in all
 	atBeat uint64 // those before the last beat
@@ -265,7 +270,7 @@ func (h *Hub) event(ev reconnect.Event) {
 			return
 		}
 	case reconnect.Received:
-		h.heardAt = h.now
+		h.heardAt, h.size = h.now, e.Size
 	case reconnect.Closed:
 		if e.Conn == h.opened {
 			h.opened = 0

@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -161,7 +162,21 @@ func (t *page) hear(text string) {
 		}
 		return
 	}
-	f, err := wire.DecodeFromHub(e.Frame)
+	frames := []json.RawMessage{json.RawMessage(e.Frame)}
+	if e.Frame[0] == '[' {
+		if err := json.Unmarshal(e.Frame, &frames); err != nil {
+			t.w.fail("a tab got %s: %v", text, err)
+			return
+		}
+	}
+	for _, frame := range frames {
+		t.hearFrame(e, wire.Raw(frame))
+	}
+}
+
+// hearFrame takes one of the frames of an envelope that ranks high enough.
+func (t *page) hearFrame(e wire.Envelope, text wire.Raw) {
+	f, err := wire.DecodeFromHub(text)
 	if err != nil {
 		t.w.fail("a tab got %s: %v", text, err)
 		return

@@ -1,10 +1,12 @@
 package hub_test
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +108,7 @@ type driver struct {
 	inbox  []string
 	conns  map[uint64]*conn
 	closes []reconnect.Closed
+	kept   []string // frames whose payloads it keeps
 }
 
 func (d *driver) now() time.Time { return d.w.now.Add(d.offset) }
@@ -156,13 +159,15 @@ func (d *driver) detach() {
 
 // do does the actions of the hub.
 func (d *driver) do(actions []hub.Action) {
-	for _, a := range actions {
+	for len(actions) > 0 {
+		a, n := actions[0], 1
 		switch a.Kind {
 		case hub.Tell:
-			d.w.note("%s to its own tab: %s", d.id, a.Text)
-			f, err := wire.DecodeFromHub(a.Text)
+			text := d.whole(a.Text)
+			d.w.note("%s to its own tab: %s", d.id, text)
+			f, err := wire.DecodeFromHub([]byte(text))
 			if err != nil {
-				d.w.fail("the own tab got %s: %v", a.Text, err)
+				d.w.fail("the own tab got %s: %v", text, err)
 				return
 			}
 			if f, ok := f.(wire.Problem); ok && !strings.HasPrefix(f.Text, "no second connection") {
@@ -172,16 +177,57 @@ func (d *driver) do(actions []hub.Action) {
 				d.page.take(f)
 			}
 		case hub.Post:
-			d.w.broadcast(d.page, a.Text)
+			var texts []string
+			for _, next := range actions {
+				if next.Kind != hub.Post || next.Room != a.Room || !bytes.Equal(next.Head, a.Head) {
+					break
+				}
+				texts = append(texts, d.whole(next.Text))
+			}
+			text := texts[0]
+			if n = len(texts); n > 1 {
+				text = "[" + strings.Join(texts, ",") + "]"
+			}
+			d.w.broadcast(d.page, fmt.Appendf(nil, "%s%s}", a.Head, text))
 		case hub.Ask:
 			defer func() { d.do(d.h.Holds(d.now(), d.w.holder == d)) }()
 		case hub.Do:
 			d.act(a.Do)
 		}
+		actions = actions[n:]
 	}
 	if d.h.Gone() {
 		d.detach()
 	}
+}
+
+// received is a message as the hub gets it: of events it keeps the payloads every other
+// time.
+func (d *driver) received(conn uint64, text string) reconnect.Received {
+	ev := reconnect.Received{Conn: conn, Data: []byte(text), Size: len(text)}
+	frames, err := wire.Decode(ev.Data)
+	if err != nil || len(frames) != 1 || d.w.r.IntN(2) == 0 {
+		return ev
+	}
+	switch f := frames[0].(type) {
+	case wire.Event:
+		ev.Frame = wire.Events{Stream: f.Stream, From: f.Seq, Data: make([]wire.Raw, 1)}
+	case wire.Events:
+		ev.Frame = wire.Events{Stream: f.Stream, From: f.From, Data: make([]wire.Raw, len(f.Data))}
+	default:
+		return ev
+	}
+	ev.Data = strconv.AppendInt(nil, int64(len(d.kept)), 10)
+	d.kept = append(d.kept, text)
+	return ev
+}
+
+// whole is what a text of the hub stands for.
+func (d *driver) whole(text []byte) string {
+	if n, ok := wire.Raw(text).Uint(); ok {
+		return d.kept[n]
+	}
+	return string(text)
 }
 
 func (d *driver) act(a reconnect.Action) {
@@ -242,7 +288,7 @@ func (d *driver) moves(m []func()) []func() {
 				text := c.out[0]
 				c.out = c.out[1:]
 				d.w.note("%s reads %s", d.id, text)
-				d.event(reconnect.Received{Conn: c.id, Data: []byte(text)})
+				d.event(d.received(c.id, text))
 			})
 		}
 	}

@@ -31,6 +31,9 @@ func (h *Hub) ask(then func()) {
 	h.out = append(h.out, Action{Kind: Ask})
 }
 
+// Doubts reports whether inputs are held back until it is clear who holds the lock.
+func (h *Hub) Doubts() bool { return h.doubt.on }
+
 // hold keeps an input for when the doubt is settled.
 func (d *doubt) hold(input func()) { d.held = append(d.held, input) }
 

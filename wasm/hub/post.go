@@ -25,9 +25,7 @@ func (h *Hub) write(f wire.Frame) []byte {
 func (h *Hub) postText(text []byte) { h.postIn(0, text) }
 
 func (h *Hub) postIn(room int64, text []byte) {
-	start := len(h.buf)
-	h.buf = append(append(append(h.buf, h.head...), text...), '}')
-	h.out = append(h.out, Action{Kind: Post, Text: slices.Clip(h.buf[start:]), Room: room})
+	h.out = append(h.out, Action{Kind: Post, Head: h.head, Text: text, Room: room})
 }
 
 // send gives a frame to one tab.
@@ -38,8 +36,8 @@ func (h *Hub) send(t *tab, f wire.Frame) {
 	}
 	start := len(h.buf)
 	h.buf = wire.Envelope{Gen: h.gen, Hub: h.id, To: t.id}.AppendHead(h.buf)
-	h.buf = append(f.Append(h.buf), '}')
-	h.out = append(h.out, Action{Kind: Post, Text: slices.Clip(h.buf[start:])})
+	head := slices.Clip(h.buf[start:])
+	h.out = append(h.out, Action{Kind: Post, Head: head, Text: h.write(f)})
 }
 
 // relay gives a frame of a stream to all tabs that want it; text is nil where it is
@@ -60,7 +58,7 @@ func (h *Hub) relay(s *stream, f wire.Frame, text []byte) {
 		return
 	}
 	h.postIn(h.room, text)
-	if h.sent += uint64(len(text)); h.sent-h.atBeat > beatBytes && h.beat.on {
+	if h.sent += uint64(max(len(text), h.size)); h.sent-h.atBeat > beatBytes && h.beat.on {
 		h.beat.set(h.now, 0) // to see who keeps up
 	}
 }
@@ -71,5 +69,5 @@ func (h *Hub) rank() {
 	if h.first == 0 {
 		h.first = h.gen
 	}
-	h.head = wire.Envelope{Gen: h.gen, Hub: h.id}.AppendHead(h.head[:0])
+	h.head = wire.Envelope{Gen: h.gen, Hub: h.id}.AppendHead(nil) // actions have the one before
 }

@@ -96,9 +96,10 @@ func (s *script) line(a hub.Action) string {
 	case hub.Tell:
 		return "own " + brief(s.t, a.Text)
 	case hub.Post:
-		e, err := wire.DecodeEnvelope(a.Text)
+		text := string(a.Head) + string(a.Text) + "}"
+		e, err := wire.DecodeEnvelope([]byte(text))
 		if err != nil || e.Hub != "H" {
-			s.t.Fatalf("posted %s: %v", a.Text, err)
+			s.t.Fatalf("posted %s: %v", text, err)
 		}
 		s.gen = e.Gen
 		to := e.To

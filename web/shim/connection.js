@@ -3,7 +3,6 @@
 // frames.
 
 import { LongwireError, textOf } from './errors.js';
-import { iterate } from './iterate.js';
 import {
   checkOptions,
   checkStream,
@@ -59,6 +58,7 @@ export class Connection extends EventTarget {
         deliver: (frame) => this.#deliver(frame),
         forget: (other) => this.#forget(other),
         positions: () => this.#positions(),
+        url: () => this.#dialled(),
         fail: (error, posted) => this.#fail(error, posted),
       },
       build,
@@ -173,10 +173,10 @@ export class Connection extends EventTarget {
     });
   }
 
-  /** @type {Types.Connection['stream']} */
-  stream(stream, options = {}) {
-    checkStream(stream, options);
-    return iterate(this, stream, options);
+  /** @param {string} stream @param {Types.IterateOptions} [options] */
+  async *stream(stream, options) {
+    const { iterate } = await import('../iterate.js'); // few pages want it
+    yield* iterate(this, stream, options);
   }
 
   /** @type {Types.Connection['send']} */
@@ -203,12 +203,9 @@ export class Connection extends EventTarget {
       return refuse('ended', `the connection has ended: ${this.#state.cause}`);
     }
     const id = `${this.#id}-${(++this.#sent).toString(36)}`;
-    if (signal) {
-      const cancel = () => this.#outbox.cancel(id);
-      signal.addEventListener('abort', cancel);
-      const forget = () => signal.removeEventListener('abort', cancel);
-      promise.then(forget, forget);
-    }
+    // To cancel what is settled does nothing.
+    const cancel = stoppedBy(signal, () => this.#outbox.cancel(id));
+    promise.then(cancel, cancel);
     this.#outbox.add({ id, body: text, resolve, reject }, expiryMs);
     return promise;
   }
@@ -384,11 +381,15 @@ export class Connection extends EventTarget {
     this.#emit('state', status);
   }
 
+  async #dialled() {
+    return socketURL(typeof this.#url === 'function' ? await this.#url() : this.#url);
+  }
+
   /** @param {number} n */
   async #need(n) {
     try {
-      const url = typeof this.#url === 'function' ? await this.#url() : this.#url;
-      this.post({ t: 'have', n, url: socketURL(url) });
+      const url = await (this.#share.takeURL() ?? this.#dialled());
+      this.post({ t: 'have', n, url });
     } catch (cause) {
       this.problem('url', `no URL to dial: ${textOf(cause)}`, cause);
       this.post({ t: 'have', n, error: textOf(cause).slice(0, 200) || 'the url callback failed' });

@@ -4,7 +4,7 @@
 import { LongwireError, textOf } from './errors.js';
 
 /** @typedef {{ version: string, wasm: string, exec: string }} Build the last two are URLs */
-/** @typedef {{ version: string, open(options: object, deliver: (text: string) => void): Hub | string, died: Set<() => void> }} HubModule died: who is told that the program has ended */
+/** @typedef {{ version: string, open(options: object, page: object): Hub | string, died: Set<() => void> }} HubModule died: who is told that the program has ended */
 /** @typedef {{ frame(text: string): void, close(): void, handOver?(): void, resign?(): void, tick?(): void }} Hub */
 
 /** @type {Promise<HubModule> | undefined} */
@@ -34,15 +34,10 @@ export const unload = () => {
  * @returns {Promise<HubModule>}
  */
 const start = async ({ version, wasm, exec }) => {
-  const [response] = await Promise.all([fetch(wasm), script(exec)]);
-  if (!response.ok) throw new Error(`${wasm} was answered with ${response.status}`);
+  const [module] = await Promise.all([compile(wasm), script(exec)]);
   const page = /** @type {any} */ (globalThis);
   const go = new page.Go();
-  // Streaming compiles during the download, but insists on the right type.
-  const streams = response.headers.get('Content-Type')?.startsWith('application/wasm');
-  const { instance } = streams
-    ? await WebAssembly.instantiateStreaming(response, go.importObject)
-    : await WebAssembly.instantiate(await response.arrayBuffer(), go.importObject);
+  const instance = await WebAssembly.instantiate(module, go.importObject);
   /** @type {HubModule | undefined} */
   let hub;
   page.longwireReady = (/** @type {HubModule} */ exports) => {
@@ -61,6 +56,16 @@ const start = async ({ version, wasm, exec }) => {
   }
   void ended.then(() => died.forEach((fn) => void fn()));
   return { ...hub, died };
+};
+
+/** @param {string} url */
+const compile = async (url) => {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url} was answered with ${response.status}`);
+  // Streaming compiles during the download, but insists on the right type.
+  return response.headers.get('Content-Type')?.startsWith('application/wasm')
+    ? WebAssembly.compileStreaming(response)
+    : WebAssembly.compile(await response.arrayBuffer());
 };
 
 /** @param {string} src */

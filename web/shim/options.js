@@ -5,6 +5,8 @@ import { textOf } from './errors.js';
 
 /** @import * as Types from '../types.d.ts' */
 
+export const streamName = /^[\w.:/-]{1,128}$/;
+
 /** @param {string | URL} url */
 export const socketURL = (url) => {
   if (typeof url !== 'string' && !(url instanceof URL))

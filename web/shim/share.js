@@ -4,6 +4,7 @@
 // connection, the others talk to it over a channel.
 
 import { startClock } from './clock.js';
+import { Intake } from './intake.js';
 import { load, unload } from './load.js';
 import { table } from './states.js';
 
@@ -46,7 +47,7 @@ export class Share {
   /** @type {Hub | undefined} */ #hub;
   /** @type {AbortController | undefined} */ #wish; // for the lock, held or queued
   #release = () => {};
-  #unbind = () => false; // from the end of the wasm
+  #unbind = () => {}; // from the wasm
   /** @type {(() => void) | undefined} */ #stopClock;
   /** @type {any} */ #timer = 0;
   #ticked = 0; // these are times by performance.now
@@ -197,13 +198,21 @@ export class Share {
 
   /** @param {import('./load.js').HubModule} module @param {object} [more] */
   #open(module, more) {
-    const hub = module.open({ ...this.#options, ...more }, (text) => this.#own(text));
+    const { dialect = 'longwire' } = this.#options;
+    const intake = new Intake(
+      (frames) => frames.forEach((f) => void this.#own(f)),
+      dialect === 'longwire',
+    );
+    const hub = module.open({ ...this.#options, ...more }, intake.page());
     if (typeof hub === 'string')
       throw Object.assign(new TypeError(`longwire: ${hub}`), { code: 'options' });
     this.#hub = hub;
     const died = () => this.#died();
     module.died.add(died);
-    this.#unbind = () => module.died.delete(died);
+    this.#unbind = () => {
+      module.died.delete(died);
+      intake.close();
+    };
     return { hub };
   }
 
@@ -229,10 +238,8 @@ export class Share {
     this.#tab.fail(Object.assign(error, { code: 'hub died' }), true);
   }
 
-  /** The hub of this tab says something. @param {string} text */
-  #own(text) {
-    /** @type {Frame} */
-    const f = JSON.parse(text);
+  /** The hub of this tab says something. @param {Frame} f */
+  #own(f) {
     if (f.t === 'yield') {
       if (this.#go('yield')) this.#deposed('released');
       return;
@@ -251,14 +258,16 @@ export class Share {
 
   /** @param {string} data */
   #hears(data) {
-    /** @type {{ g: number, h?: string, i?: string, to?: string, f: Frame }} */
+    /** @type {{ g: number, h?: string, i?: string, to?: string, f: Frame | Frame[] }} */
     let message;
     try {
       message = JSON.parse(data);
     } catch {
       return; // of somebody else: any script of the origin can post here
     }
-    const { g, h, to, f } = message ?? {};
+    const { g, h, to, f: said } = message ?? {};
+    const frames = Array.isArray(said) ? said : [said];
+    const [f] = frames;
     if (!f) return;
     if (!h) {
       if (f.t === 'claim') this.#heard = performance.now();
@@ -278,7 +287,7 @@ export class Share {
     // Its lock is for this tab: of those that wait any could be next.
     if (f.t === 'yield' && this.state === 'follower' && now - this.#took < silenceMs) this.#seize();
     if (higher && f.t !== 'hub') this.resume();
-    else if (!to || to === this.id) this.#tab.deliver(f);
+    else if (!to || to === this.id) frames.forEach((f) => void this.#tab.deliver(f));
   }
 
   /** Hears the streams in the room where the hub posts them. @param {number} room */
