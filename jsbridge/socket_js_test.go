@@ -339,3 +339,42 @@ func TestSocketSurvivesPanics(t *testing.T) {
 		t.Errorf("reported\n%q, want\n%q", reports, want)
 	}
 }
+
+// A page may make the socket: it is open already, speaks of itself, and keeps to the
+// limit on its own.
+func TestSocketThatThePageMakes(t *testing.T) {
+	id := newID()
+	r := newRecord()
+	h := r.handler()
+	h.MaxMessage = 7
+	var asked []string
+	maker := must(safejs.FuncOf(func(_ safejs.Value, args []safejs.Value) any {
+		asked = append(asked, must(args[0].String())+" "+fmt.Sprint(must(args[1].Int())))
+		return must(eval(`(() => {
+			const ws = new WebSocket("` + at("/ws/frames", id, "n", "3", "size", "20", "code", "1000") + `")
+			ws.addEventListener("message", (event) => {
+				if (event.isTrusted) event.stopImmediatePropagation()
+			})
+			ws.addEventListener("open", () => ws.dispatchEvent(new MessageEvent("message", { data: "longer than seven" })))
+			return ws
+		})()`))
+	}))
+	defer maker.Release()
+	h.Make = maker.Value()
+	s, err := Dial("wss://made.by/the-page", h)
+	if err != nil {
+		t.Fatalf("Dial: %v", err)
+	}
+	t.Cleanup(func() { s.Abandon(4001, "test over") })
+	r.expect(t, "open", "text longer than seven", `close 1000 "" true`)
+	if want := []string{"wss://made.by/the-page 7"}; !slices.Equal(asked, want) {
+		t.Errorf("the page was asked %q, want %q", asked, want)
+	}
+}
+
+func TestSocketThatThePageCannotMake(t *testing.T) {
+	h := SocketHandler{Make: must(eval(`() => { throw new TypeError("no " + "socket") }`))}
+	if _, err := Dial("wss://made.by/the-page?token=1", h); err == nil || strings.Contains(err.Error(), "token") {
+		t.Errorf("Dial: %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package reconnect_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -42,6 +43,32 @@ func TestARelayHandsOnEverything(t *testing.T) {
 	want := `{"t":"resume","v":1,"session":"s1","gen":1004000,"user":"ada","subs":{"c":{}},"batch":true`
 	if write := string(s.last[0].(reconnect.Write).Data); write[:len(want)] != want {
 		t.Errorf("got %s\nwant %s…", write, want)
+	}
+}
+
+// A driver that keeps the payloads of events gets back what it knows them by.
+func TestARelayHandsOnEventsWhosePayloadsStayWithTheDriver(t *testing.T) {
+	s := newScript(t, reconnect.Policy{Relay: true})
+	s.do(reconnect.Positions{Streams: map[string]wire.Want{"a": {Has: true, After: 5, Epoch: "e"}}})
+	conn := s.live(welcomeWith(`{"a":{"seq":7,"epoch":"e","first":0,"resync":false}}`))
+	before := s.m.Totals()
+	kept := func(conn uint64, stream string) []reconnect.Action {
+		f := wire.Events{Stream: stream, From: 6, Data: make([]wire.Raw, 3)}
+		return slices.Clone(s.m.Handle(s.now, reconnect.Received{Conn: conn, Data: []byte("17"), Frame: f, Size: 450}))
+	}
+	got := kept(conn, "a")
+	if len(got) != 1 || string(got[0].(reconnect.Deliver).Text) != "17" {
+		t.Errorf("got %+v, want what stands for the frame delivered", got)
+	}
+	if pos := s.m.Status().Streams["a"].Position; pos != (wire.Want{Has: true, After: 8, Epoch: "e"}) {
+		t.Errorf("the position is %+v", pos)
+	}
+	if got := append(kept(conn, "b"), kept(conn+1, "a")...); len(got) != 0 {
+		t.Errorf("of a stream nobody wants, and on a socket that is none: %+v", got)
+	}
+	after := s.m.Totals()
+	if n, bytes := after.Delivered-before.Delivered, after.BytesIn-before.BytesIn; n != 3 || bytes != 900 {
+		t.Errorf("counted %d events and %d bytes, want 3 and 900", n, bytes)
 	}
 }
 

@@ -12,21 +12,31 @@ const maxTaken = 256; // messages
 const maxTakenChars = 1 << 18;
 const tooBig = 4009;
 
+const maxEvents = 1 << 16; // of what is merged
+
+/**
+ * A run of events that stays here.
+ * @typedef {object} Kept
+ * @property {Frame} frame all of them
+ * @property {string[]} texts as they came, none: they were in an array
+ * @property {any[]} told number, size, stream, first event and count: what the wasm gets
+ */
+
 /** @param {unknown} n */
 const isNumber = (n) => Number.isSafeInteger(n) && /** @type {number} */ (n) > 0;
 
 /**
- * Stream, first number and count of an event or events frame that is as it should be.
+ * An event or events frame as one of events, if it is as it should be.
  * @param {Frame | undefined} f
- * @returns {[stream: string, from: number, n: number] | undefined}
+ * @returns {Frame | undefined}
  */
 const eventsOf = (f) => {
   if (!f) return;
-  const { stream = '', t } = f;
+  const { t, stream = '', seq, from, data } = f;
   if (stream !== '' && !(typeof stream === 'string' && streamName.test(stream))) return;
-  if (t === 'event' && isNumber(f.seq)) return [stream, f.seq, 1];
-  if (t === 'events' && isNumber(f.from) && Array.isArray(f.data))
-    return [stream, f.from, f.data.length];
+  if (t === 'event' && isNumber(seq)) return { t: 'events', stream, from: seq, data: [data] };
+  if (t === 'events' && isNumber(from) && Array.isArray(data) && data.length < maxEvents)
+    return { t, stream, from, data };
   return;
 };
 
@@ -39,9 +49,10 @@ export class Intake {
   /** @type {Event | undefined} */ #passing; // what is handed over now
   #marker = new MessageChannel();
   #marked = false;
-  #first = 0; // the number of the first frame that is kept
-  /** @type {Frame[]} */ #frames = [];
-  /** @type {(string | undefined)[]} */ #texts = [];
+  #count = 0; // of messages among it
+  #first = 0; // the number of the first of those that are kept
+  /** @type {Kept[]} */ #kept = [];
+  /** @type {Kept | undefined} */ #last; // what was taken last, if it is kept
 
   /** @param {(frames: Frame[]) => void} deliver @param {boolean} reads */
   constructor(deliver, reads) {
@@ -63,17 +74,17 @@ export class Intake {
       deliver: (text, upto) => {
         /** @type {(number | Frame)[]} */
         const items = JSON.parse(text);
-        const frames = items.map((f) => (typeof f === 'number' ? this.#frame(f) : f));
-        this.#frames.splice(0, upto - this.#first);
-        this.#texts.splice(0, upto - this.#first);
+        const frames = items.map((f) => (typeof f === 'number' ? this.#at(f).frame : f));
+        this.#kept.splice(0, upto - this.#first);
         this.#first = upto;
         this.#deliver(frames);
       },
       /** @param {BroadcastChannel} channel @param {string} head @param {string} numbers */
       post: (channel, head, numbers) => {
-        const texts = numbers
-          .split(',')
-          .map((n) => this.#texts[+n - this.#first] ?? JSON.stringify(this.#frame(+n)));
+        const texts = numbers.split(',').flatMap((n) => {
+          const { texts, frame } = this.#at(+n);
+          return texts.length ? texts : JSON.stringify(frame);
+        });
         channel.postMessage(`${head}[${texts}]}`);
       },
     };
@@ -83,9 +94,9 @@ export class Intake {
     this.#marker.port1.close();
   }
 
-  /** @param {number} n @returns {Frame} */
-  #frame(n) {
-    return /** @type {Frame} */ (this.#frames[n - this.#first]);
+  /** @param {number} n */
+  #at(n) {
+    return /** @type {Kept} */ (this.#kept[n - this.#first]);
   }
 
   /**
@@ -112,8 +123,7 @@ export class Intake {
       this.#socket = socket;
       this.#chars += size;
       reads = this.#arrived(data, size, reads);
-      if (!this.#marked || this.#taken.length >= maxTaken || this.#chars >= maxTakenChars)
-        this.#hand();
+      if (!this.#marked || ++this.#count >= maxTaken || this.#chars >= maxTakenChars) this.#hand();
     });
     socket.addEventListener('close', () => this.#flush());
     return socket;
@@ -128,6 +138,7 @@ export class Intake {
    */
   #arrived(data, size, reads) {
     if (typeof data !== 'string') {
+      this.#last = undefined;
       this.#taken.push(size);
       return reads;
     }
@@ -139,15 +150,38 @@ export class Intake {
     const frames = Array.isArray(message) ? message : [message];
     const known = reads ? frames.map(eventsOf) : [];
     if (known.length && known.every(Boolean)) {
-      for (const [i, of] of known.entries()) {
-        this.#taken.push([this.#first + this.#frames.length, i ? 0 : size, ...(of ?? [])]);
-        this.#frames.push(/** @type {Frame} */ (frames[i]));
-        this.#texts.push(Array.isArray(message) ? undefined : data);
-      }
+      const texts = message === frames ? [] : [data];
+      for (const f of known) this.#keep(/** @type {Frame} */ (f), texts, f === known[0] ? size : 0);
       return true;
     }
+    this.#last = undefined;
     this.#taken.push(data);
     return reads || frames.some((f) => f?.t === 'welcome' && f.v > 0);
+  }
+
+  /**
+   * Keeps the events of a frame, with those before them if they go on from there.
+   * @param {Frame} frame
+   * @param {string[]} texts
+   * @param {number} size
+   */
+  #keep(frame, texts, size) {
+    const { stream, from, data } = frame;
+    const last = this.#last;
+    if (last && texts.length && last.texts.length && last.told[2] === stream) {
+      const [, , , first, n] = last.told;
+      if (first + n === from && n < maxEvents) {
+        for (const one of data) last.frame.data.push(one);
+        last.texts.push(...texts);
+        last.told[1] += size;
+        last.told[4] += data.length;
+        return;
+      }
+    }
+    const told = [this.#first + this.#kept.length, size, stream, from, data.length];
+    this.#last = { frame, texts, told };
+    this.#kept.push(this.#last);
+    this.#taken.push(told);
   }
 
   /**
@@ -166,7 +200,8 @@ export class Intake {
     if (!this.#taken.length) return;
     const data = JSON.stringify(this.#taken);
     this.#taken = [];
-    this.#chars = 0;
+    this.#last = undefined;
+    this.#chars = this.#count = 0;
     this.#passing = new MessageEvent('message', { data });
     this.#socket?.dispatchEvent(this.#passing);
   }
