@@ -47,6 +47,11 @@ package: need-node web ## build the npm package, in bin/
 	rm -rf bin/package bin/longwire-*.tgz
 	mkdir -p bin/package
 	cp -r LICENSE web/README.md web/package.json web/dist bin/package
+	# The wasm holds parts of these, whose licences want to be told.
+	for dir in $$(go env GOROOT) $$(GOOS=js GOARCH=wasm go list -deps -f \
+			'{{with .Module}}{{if not .Main}}{{.Dir}}{{end}}{{end}}' ./wasm | sort -u); do \
+		echo "--- $${dir##*/}"; cat "$$dir"/LICENSE*; \
+	done > bin/package/LICENSES
 	cd bin/package && npm pack --silent --pack-destination ..
 
 .PHONY: demo

@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 )
 
-// plain are the files of web/ that are served as they are: the demo page, the
-// entries of the npm package beside the shim, which import it, and the types.
-var plain = []string{"demo.*", "react.js", "socket.js", "*.d.ts"}
+// plain are the files of web/ that are served as they are: the demo page, what the
+// shim imports only when it is wanted, the entries of the npm package beside it, and
+// the types.
+var plain = []string{"demo.*", iterateName, "react.js", "socket.js", "*.d.ts"}
 
 func plainFiles(root string) ([]file, error) {
 	var files []file

@@ -10,7 +10,10 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-const shimName = "longwire.js"
+const (
+	shimName    = "longwire.js"
+	iterateName = "iterate.js" // which the shim imports when it is wanted
+)
 
 // constants are what the shim has to know of its build. Its source holds those
 // of devConstants, in the lines that they make.
@@ -57,6 +60,7 @@ func buildShim(root string, c constants) (code, sourceMap []byte, err error) {
 		AbsWorkingDir:     dir,
 		Outfile:           shimName,
 		Bundle:            true,
+		External:          []string{"./" + iterateName},
 		Format:            api.FormatESModule,
 		Platform:          api.PlatformBrowser,
 		Target:            api.ES2022,

@@ -26,6 +26,7 @@ func sources(t *testing.T) string {
 	put(t, root, "web/package.json", `{"version": "1.2.3"}`)
 	put(t, root, "web/longwire.js", "// What it is.\n"+string(devConstants.lines())+"\nexport const build = () => BUILD;\n")
 	put(t, root, "web/demo.html", "<!doctype html>")
+	put(t, root, "web/iterate.js", "import './longwire.js'")
 	put(t, root, "web/react.js", "import './longwire.js'")
 	put(t, root, "web/socket.js", "import './longwire.js'")
 	put(t, root, "web/types.d.ts", "export {};")
@@ -105,7 +106,7 @@ func TestBuild(t *testing.T) {
 	})
 	t.Run("every file has variants that hold the same, and older builds are gone", func(t *testing.T) {
 		var want []string
-		for _, name := range []string{wasm, exec, "longwire.js", "longwire.js.map", "index.html", "react.js", "socket.js", "types.d.ts"} {
+		for _, name := range []string{wasm, exec, "longwire.js", "longwire.js.map", "index.html", "iterate.js", "react.js", "socket.js", "types.d.ts"} {
 			want = append(want, name, name+".br", name+".gz")
 			if got := unbrotli(t, first[name+".br"]); got != first[name] {
 				t.Errorf("%s.br holds %d bytes, want those of the file", name, len(got))

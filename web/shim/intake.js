@@ -10,6 +10,7 @@ import { streamName } from './options.js';
 
 const maxTaken = 256; // messages
 const maxTakenChars = 1 << 18;
+const maxEarlyBytes = 1 << 16; // of a message, before anything was asked
 const tooBig = 4009;
 
 const maxEvents = 1 << 16; // of what is merged
@@ -20,6 +21,16 @@ const maxEvents = 1 << 16; // of what is merged
  * @property {Frame} frame all of them
  * @property {string[]} texts as they came, none: they were in an array
  * @property {any[]} told number, size, stream, first event and count: what the wasm gets
+ */
+
+/**
+ * A socket that was made before the wasm was there to ask for one.
+ * @typedef {object} Early
+ * @property {string} url
+ * @property {WebSocket} socket
+ * @property {{ limit: number }} of its messages
+ * @property {Event} [open] it was opened
+ * @property {CloseEvent} [close] it was closed
  */
 
 /** @param {unknown} n */
@@ -42,6 +53,7 @@ const eventsOf = (f) => {
 
 export class Intake {
   #deliver;
+  #protocols;
   #reads; // whether the server may speak a version, whose frames are known
   /** @type {WebSocket | undefined} */ #socket; // what is taken came on
   /** @type {unknown[]} */ #taken = []; // for the wasm
@@ -53,10 +65,16 @@ export class Intake {
   #first = 0; // the number of the first of those that are kept
   /** @type {Kept[]} */ #kept = [];
   /** @type {Kept | undefined} */ #last; // what was taken last, if it is kept
+  /** @type {Early | undefined} */ #early;
 
-  /** @param {(frames: Frame[]) => void} deliver @param {boolean} reads */
-  constructor(deliver, reads) {
+  /**
+   * @param {(frames: Frame[]) => void} deliver
+   * @param {boolean} reads
+   * @param {string | string[]} [protocols] to offer
+   */
+  constructor(deliver, reads, protocols) {
     this.#deliver = deliver;
+    this.#protocols = protocols;
     this.#reads = reads;
     this.#marker.port1.onmessage = () => {
       this.#marked = false;
@@ -68,7 +86,13 @@ export class Intake {
   page() {
     return {
       /** @param {string} url @param {number} limit of a message, in bytes */
-      socket: (url, limit) => this.#take(new WebSocket(url), limit),
+      socket: (url, limit) => {
+        const early = this.#early;
+        this.#early = undefined;
+        if (early?.url === url) return this.#adopt(early, limit);
+        early?.socket.close();
+        return this.#take(this.#make(url), { limit });
+      },
       flush: () => this.#flush(),
       /** @param {string} text @param {number} upto */
       deliver: (text, upto) => {
@@ -92,6 +116,38 @@ export class Intake {
 
   close() {
     this.#marker.port1.close();
+    this.#early?.socket.close();
+  }
+
+  /** @param {string} url */
+  #make(url) {
+    return new WebSocket(url, this.#protocols);
+  }
+
+  /** Makes the socket that the wasm will ask for. @param {string} url */
+  open(url) {
+    const of = { limit: maxEarlyBytes };
+    /** @type {Early} */
+    const early = { url, socket: this.#make(url), of };
+    this.#early = early;
+    early.socket.addEventListener('open', (open) => Object.assign(early, { open }));
+    early.socket.addEventListener('close', (close) => Object.assign(early, { close }));
+    this.#take(early.socket, of);
+  }
+
+  /**
+   * Hands over a socket with what it has brought, once those who ask for it listen.
+   * @param {Early} early
+   * @param {number} limit
+   */
+  #adopt({ socket, of, open, close }, limit) {
+    of.limit = limit;
+    queueMicrotask(() => {
+      if (open) socket.dispatchEvent(new Event('open'));
+      this.#hand();
+      if (close) socket.dispatchEvent(new CloseEvent('close', close));
+    });
+    return socket;
   }
 
   /** @param {number} n */
@@ -102,16 +158,19 @@ export class Intake {
   /**
    * Listens to a socket before anybody else.
    * @param {WebSocket} socket
-   * @param {number} limit
+   * @param {{ limit: number }} of its messages, in bytes
    */
-  #take(socket, limit) {
+  #take(socket, of) {
     let reads = false;
+    let gone = false;
     socket.binaryType = 'arraybuffer';
     socket.addEventListener('message', (event) => {
       if (event === this.#passing) return;
       event.stopImmediatePropagation();
+      if (gone) return;
       const { data } = event;
       const size = data.byteLength ?? data.length;
+      const { limit } = of;
       if (size > limit || (size * 3 > limit && new Blob([data]).size > limit)) {
         const reason = `message of more than ${limit} bytes`;
         this.#flush();
@@ -123,9 +182,15 @@ export class Intake {
       this.#socket = socket;
       this.#chars += size;
       reads = this.#arrived(data, size, reads);
-      if (!this.#marked || ++this.#count >= maxTaken || this.#chars >= maxTakenChars) this.#hand();
+      const full = ++this.#count >= maxTaken || this.#chars >= maxTakenChars;
+      if (full && this.#early) socket.close(); // it was not asked for anything yet
+      if (full || !this.#marked) this.#hand();
     });
-    socket.addEventListener('close', () => this.#flush());
+    // Or so it is told: one that was abandoned may be open for long.
+    socket.addEventListener('close', () => {
+      this.#flush();
+      gone = true;
+    });
     return socket;
   }
 
@@ -189,7 +254,7 @@ export class Intake {
    * marker, and is handed over together.
    */
   #hand() {
-    if (!this.#taken.length) return;
+    if (!this.#taken.length || this.#early) return;
     this.#flush();
     if (this.#marked) return;
     this.#marked = true;
@@ -197,7 +262,7 @@ export class Intake {
   }
 
   #flush() {
-    if (!this.#taken.length) return;
+    if (!this.#taken.length || this.#early) return;
     const data = JSON.stringify(this.#taken);
     this.#taken = [];
     this.#last = undefined;

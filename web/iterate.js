@@ -1,9 +1,8 @@
 // @ts-check
-// A stream as an async iterator.
+// A stream as an async iterator. The shim imports this when a page wants one.
+import { LongwireError } from './longwire.js';
 
-import { LongwireError } from './errors.js';
-
-/** @import * as Types from '../types.d.ts' */
+/** @import * as Types from './types.d.ts' */
 
 /**
  * Follows a stream from the first `next` on. While more waits than the limit allows
@@ -14,6 +13,8 @@ import { LongwireError } from './errors.js';
  * @returns {AsyncGenerator<any, void, undefined>}
  */
 export async function* iterate(line, stream, { from, signal, limit = 1000 }) {
+  if (!Number.isSafeInteger(limit) || limit < 1)
+    throw new TypeError('longwire: limit: must be a whole number from 1 on');
   /** @type {Types.Entry[]} */ let entries = [];
   /** @type {{ error?: unknown } | undefined} */ let end;
   let wake = () => {};
