@@ -76,6 +76,16 @@ test('React has one connection in StrictMode, of one socket, and closes it when 
   allowedErrors,
 }) => {
   allowedErrors.push(...socketErrors);
+  await page.addInitScript(() => {
+    // A connection says its state as soon as there is one.
+    const seen = new Set();
+    const { dispatchEvent } = EventTarget.prototype;
+    EventTarget.prototype.dispatchEvent = function (event) {
+      if (event.type === 'state' && !seen.has(this)) window.log.push('connection');
+      seen.add(this);
+      return dispatchEvent.call(this, event);
+    };
+  });
   await page.goto(site.url);
   const state = page.locator('output');
   await expect(state).toHaveText('live live');
@@ -94,12 +104,14 @@ test('React has one connection in StrictMode, of one socket, and closes it when 
   await publish(server, 'test/a', 1, 1);
   await expect(items.first()).toHaveText('11 at 1, 1 gaps');
   expect(site.dialled).toEqual(['/ws?name=one', '/ws?name=two']);
+  await expectLog(page, ['connection']);
 
   await page.getByRole('button', { name: 'toggle' }).click();
   await expectReport(server, { connections: 0 });
   await page.getByRole('button', { name: 'toggle' }).click();
   await expect(state).toHaveText('live live');
   expect(site.dialled).toHaveLength(3);
+  await expectLog(page, ['connection', 'connection']);
 });
 
 test('a page without a build runs what the package holds', async ({ page, site, app }) => {
