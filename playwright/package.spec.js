@@ -43,6 +43,8 @@ const fixtures = {
         root: app,
         base: '/deep/down/',
         logLevel: 'error',
+        // StrictMode does what it is for in React's own development build only.
+        define: { 'process.env.NODE_ENV': '"development"' },
         build: { rolldownOptions: { input: ['index.html', 'graphql.html'] } },
       });
       const dist = join(app, 'dist');
