@@ -32,7 +32,7 @@ const playSockets = (page) =>
       protocol = '';
       constructor() {
         super();
-        w.ends = [];
+        w.made++;
         w.bring = (/** @type {string[]} */ texts, /** @type {number} */ code) => {
           for (const data of texts) this.dispatchEvent(new MessageEvent('message', { data }));
           if (code) this.end(code);
@@ -44,7 +44,8 @@ const playSockets = (page) =>
       }
       /** @param {string} text */
       send(text) {
-        if (JSON.parse(text).t === 'resume') setTimeout(() => w.bring([greeting]));
+        const answer = new MessageEvent('message', { data: greeting });
+        if (JSON.parse(text).t === 'resume') setTimeout(() => this.dispatchEvent(answer));
       }
       /** @param {number} code */
       end(code) {
@@ -57,6 +58,8 @@ const playSockets = (page) =>
         this.readyState = 2;
       }
     }
+    w.ends = [];
+    w.made = 0;
     w.WebSocket = Played;
   }, JSON.stringify(welcome));
 
@@ -175,4 +178,68 @@ test('a message above the limit ends the connection behind what came before', as
   await bring(page, [event('a', 1), event('a', 2), long, event('a', 3)]);
   await expectFirst(page, ['a 1 1', 'a 2 2', expect.stringMatching(/^down 4009 message of /)]);
   expect(await page.evaluate(() => /** @type {any} */ (window).ends)).toContain(4009);
+});
+
+/**
+ * Follows a stream while the wasm is held up; the result lets it load.
+ * @param {import('@playwright/test').Page} page
+ */
+async function openEarly(page) {
+  let load = () => {};
+  /** @type {Promise<void>} */
+  const held = new Promise((resolve) => {
+    load = resolve;
+  });
+  await page.route(/\.wasm$/, async (route) => {
+    await held;
+    await route.continue();
+  });
+  await openPage(page);
+  await playSockets(page);
+  await page.evaluate(() => {
+    /** @type {any} */
+    const w = window;
+    w.urls = 0;
+    const url = () => `/ws?n=${++w.urls}`;
+    w.follow(['a'], { url, baseMs: 50, capMs: 50 });
+  });
+  await expect.poll(() => page.evaluate(() => /** @type {any} */ (window).made)).toBe(1);
+  return load;
+}
+
+/** @param {import('@playwright/test').Page} page */
+const made = (page) =>
+  page.evaluate(() => {
+    const { made: sockets, urls } = /** @type {any} */ (window);
+    return { sockets, urls };
+  });
+
+test('the socket that opens while the wasm loads is the one that is used', async ({ page }) => {
+  const load = await openEarly(page);
+  load();
+  await expectLive(page);
+  await bring(page, [event('a', 1)]);
+  await expectLog(page, ['live', 'a 1 1']);
+  expect(await made(page)).toEqual({ sockets: 1, urls: 1 });
+});
+
+test('how a connection ended while the wasm loads is not lost', async ({ page }) => {
+  const load = await openEarly(page);
+  await bring(page, [], 4403);
+  load();
+  await expectFirst(page, [expect.stringMatching(/^ended forbidden/)]);
+  expect(await made(page)).toEqual({ sockets: 1, urls: 1 });
+});
+
+test('a socket that opens while the wasm loads brings nothing that was not asked for', async ({
+  page,
+}) => {
+  const load = await openEarly(page);
+  await bring(page, ['no frame', event('a', 1)]);
+  load();
+  await expectFirst(page, [
+    expect.stringMatching(/^error protocol: longwire: bad message from the server: /),
+    'live',
+  ]);
+  expect(await made(page)).toEqual({ sockets: 2, urls: 2 });
 });

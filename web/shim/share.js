@@ -15,7 +15,8 @@ import { table } from './states.js';
  * @typedef {object} Tab a tab, and what it does with what it hears
  * @property {(frame: Frame) => void} deliver
  * @property {(other: boolean) => void} forget what was asked of the hub is void; other: it is another hub
- * @property {() => object} positions
+ * @property {() => Record<string, any>} positions
+ * @property {() => Promise<string>} url one to dial
  * @property {(error: Error & { code: string }, posted: boolean) => void} fail
  */
 
@@ -47,7 +48,9 @@ export class Share {
   /** @type {Hub | undefined} */ #hub;
   /** @type {AbortController | undefined} */ #wish; // for the lock, held or queued
   #release = () => {};
-  #unbind = () => {}; // from the wasm
+  #unbind = () => false; // from the end of the wasm
+  /** @type {Intake | undefined} */ #intake;
+  /** @type {Promise<string> | undefined} */ #url; // of the socket that was made early
   /** @type {(() => void) | undefined} */ #stopClock;
   /** @type {any} */ #timer = 0;
   #ticked = 0; // these are times by performance.now
@@ -163,14 +166,20 @@ export class Share {
     const claim = setInterval(() => this.#post('{"t":"claim"}'), claimMs);
     this.#post('{"t":"claim"}');
     try {
-      const [module, locks] = await Promise.all([load(this.#build), navigator.locks.query()]);
+      const loading = load(this.#build);
+      loading.catch(() => {}); // until it is waited for
+      const locks = await navigator.locks.query();
       if (this.#wish !== wish) return;
-      const others = [...(locks.held ?? []), ...(locks.pending ?? [])];
+      const here = [...(locks.held ?? []), ...(locks.pending ?? [])];
+      const others = here.filter(({ name }) => name === this.#name).length - 1;
+      if (!others) this.#ahead();
+      const module = await loading;
+      if (this.#wish !== wish) return;
       const { hub } = this.#open(module, {
         channel: this.#name,
         hubId: randomId(),
         tabId: this.id,
-        others: others.filter(({ name }) => name === this.#name).length - 1,
+        others,
         holds: () => this.#holds(wish),
       });
       this.#go('ready');
@@ -196,23 +205,42 @@ export class Share {
     return this.#wish === wish && this.state === 'hub';
   }
 
+  #takeIn() {
+    const { dialect = 'longwire' } = this.#options;
+    const deliver = (/** @type {Frame[]} */ frames) => frames.forEach((f) => void this.#own(f));
+    this.#intake = new Intake(deliver, dialect === 'longwire');
+    return this.#intake;
+  }
+
+  /**
+   * Has the first socket made while the wasm loads, unless that may be one to wait
+   * with: what comes after a connection of before is for the hub to judge.
+   */
+  #ahead() {
+    const { session, attempt, notBefore } = this.#tab.positions();
+    if (session || attempt || notBefore) return;
+    const intake = this.#takeIn();
+    this.#url = this.#tab.url();
+    this.#url.then((url) => this.#intake === intake && intake.open(url)).catch(() => {}); // the hub meets it too
+  }
+
+  /** The URL of the socket that was made early, once. */
+  takeURL() {
+    const url = this.#url;
+    this.#url = undefined;
+    return url;
+  }
+
   /** @param {import('./load.js').HubModule} module @param {object} [more] */
   #open(module, more) {
-    const { dialect = 'longwire' } = this.#options;
-    const intake = new Intake(
-      (frames) => frames.forEach((f) => void this.#own(f)),
-      dialect === 'longwire',
-    );
+    const intake = this.#intake ?? this.#takeIn();
     const hub = module.open({ ...this.#options, ...more }, intake.page());
     if (typeof hub === 'string')
       throw Object.assign(new TypeError(`longwire: ${hub}`), { code: 'options' });
     this.#hub = hub;
     const died = () => this.#died();
     module.died.add(died);
-    this.#unbind = () => {
-      module.died.delete(died);
-      intake.close();
-    };
+    this.#unbind = () => module.died.delete(died);
     return { hub };
   }
 
@@ -220,6 +248,8 @@ export class Share {
   #drop() {
     const hub = this.#hub;
     this.#unbind();
+    this.#intake?.close();
+    this.#intake = this.#url = undefined;
     this.#hub = undefined;
     return hub;
   }
@@ -349,10 +379,12 @@ export class Share {
   async #alone() {
     this.#go('solo');
     try {
+      this.#ahead();
       const module = await load(this.#build);
       if (this.state !== 'alone') return; // closed meanwhile
       this.#open(module).hub.frame('{"t":"start"}');
     } catch (error) {
+      this.#drop();
       this.#tab.fail(/** @type {any} */ (error), true);
     }
   }
