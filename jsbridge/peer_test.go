@@ -201,10 +201,7 @@ func raw(w http.ResponseWriter, r *http.Request, q url.Values) string {
 }
 
 func accept(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-		InsecureSkipVerify: true,
-		Subprotocols:       r.URL.Query()["speaks"],
-	})
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err == nil {
 		conn.SetReadLimit(-1)
 	}

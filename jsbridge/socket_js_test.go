@@ -256,29 +256,6 @@ func TestDialRefusesBadURLs(t *testing.T) {
 	}
 }
 
-func TestDialOffersProtocols(t *testing.T) {
-	for _, tc := range []struct {
-		speaks string
-		offer  []string
-		want   []string
-	}{
-		{"b", []string{"a", "b"}, []string{"open", "text 1", `close 1000 "" true`}},
-		{"c", []string{"a", "b"}, []string{`close 1006 "" false`}},
-		{"c", nil, []string{"open", "text 1", `close 1000 "" true`}},
-	} {
-		r := newRecord()
-		s, err := Dial(at("/ws/frames", newID(), "n", "1", "code", "1000", "speaks", tc.speaks), r.handler(), tc.offer...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Abandon(4001, "test over") })
-		r.expect(t, tc.want...)
-	}
-	if _, err := Dial(at("/ws/echo", newID()), SocketHandler{}, "not one"); err == nil || !strings.Contains(err.Error(), "SyntaxError") {
-		t.Errorf("a protocol with a space: got %v, want a SyntaxError", err)
-	}
-}
-
 func TestDialWithoutWebSocket(t *testing.T) {
 	page := must(safejs.Global().Get("WebSocket"))
 	defer func() { must(0, safejs.Global().Set("WebSocket", page)) }()

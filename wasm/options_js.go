@@ -17,7 +17,6 @@ import (
 // options are what the shim passes on from connect.
 type options struct {
 	probe   string
-	offer   []string // subprotocols
 	policy  reconnect.Policy
 	hub     hub.Options
 	channel string       // name of the one to the other tabs
@@ -79,13 +78,6 @@ func readOptions(v safejs.Value) (options, error) {
 	var err error
 	if o.probe, err = text(v, "probe"); err != nil {
 		errs = append(errs, err)
-	}
-	offer, err := text(v, "protocols")
-	if err != nil {
-		errs = append(errs, err)
-	}
-	if offer != "" {
-		o.offer = strings.Split(offer, ",")
 	}
 	if p.Identity, err = text(v, "identity"); err != nil {
 		errs = append(errs, err)

@@ -4,17 +4,26 @@ import { LongwireError } from './longwire.js';
 
 /** @import * as Types from './types.d.ts' */
 
+/** @param {string} name @param {string} problem */
+const wrong = (name, problem) => {
+  throw new TypeError(`longwire: ${name}: ${problem}`);
+};
+
 /**
  * Follows a stream from the first `next` on. While more waits than the limit allows
  * it is not followed, and then asked for from where it stood.
  * @param {Types.Connection} line
  * @param {string} stream
- * @param {Types.IterateOptions} options
+ * @param {Types.IterateOptions} [options]
  * @returns {AsyncGenerator<any, void, undefined>}
  */
-export async function* iterate(line, stream, { from, signal, limit = 1000 }) {
-  if (!Number.isSafeInteger(limit) || limit < 1)
-    throw new TypeError('longwire: limit: must be a whole number from 1 on');
+export async function* iterate(line, stream, options = {}) {
+  if (!options || typeof options !== 'object') wrong('options', 'must be an object');
+  const { signal, limit = 1000 } = options;
+  let { from } = options;
+  if (signal !== undefined && typeof signal?.addEventListener !== 'function')
+    wrong('signal', 'must be an AbortSignal');
+  if (!Number.isSafeInteger(limit) || limit < 1) wrong('limit', 'must be a whole number from 1 on');
   /** @type {Types.Entry[]} */ let entries = [];
   /** @type {{ error?: unknown } | undefined} */ let end;
   let wake = () => {};

@@ -32,12 +32,6 @@ const deferred = () => {
   return { promise, resolve, reject };
 };
 
-/** @type {typeof import('../iterate.js').iterate} */
-const iterate = async function* (...args) {
-  const code = await import('../iterate.js'); // few pages want it
-  yield* code.iterate(...args);
-};
-
 /** @implements {Types.Connection} */
 export class Connection extends EventTarget {
   #url;

@@ -206,9 +206,9 @@ export class Share {
   }
 
   #takeIn() {
-    const { dialect = 'longwire' } = this.#options;
+    const { dialect = 'longwire', protocols } = this.#options;
     const deliver = (/** @type {Frame[]} */ frames) => frames.forEach((f) => void this.#own(f));
-    this.#intake = new Intake(deliver, dialect === 'longwire');
+    this.#intake = new Intake(deliver, dialect === 'longwire', protocols);
     return this.#intake;
   }
 
