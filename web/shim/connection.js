@@ -55,7 +55,13 @@ export class Connection extends EventTarget {
     this.#url = options.url;
     this.#share = new Share(
       {
-        deliver: (frame) => this.#deliver(frame),
+        deliver: (frame) => {
+          try {
+            this.#deliver(frame);
+          } catch (error) {
+            reportError(error); // others that came with it are whole
+          }
+        },
         forget: (other) => this.#forget(other),
         positions: () => this.#positions(),
         url: () => this.#dialled(),

@@ -51,6 +51,15 @@ const eventsOf = (f) => {
   return;
 };
 
+/**
+ * Closes a socket. One that is not open yet the browser would call an error.
+ * @param {WebSocket | undefined} socket
+ */
+const leave = (socket) => {
+  if (socket?.readyState) socket.close();
+  else socket?.addEventListener('open', () => socket.close());
+};
+
 export class Intake {
   #deliver;
   #protocols;
@@ -90,7 +99,7 @@ export class Intake {
         const early = this.#early;
         this.#early = undefined;
         if (early?.url === url) return this.#adopt(early, limit);
-        early?.socket.close();
+        leave(early?.socket);
         return this.#take(this.#make(url), { limit });
       },
       flush: () => this.#flush(),
@@ -116,7 +125,7 @@ export class Intake {
 
   close() {
     this.#marker.port1.close();
-    this.#early?.socket.close();
+    leave(this.#early?.socket);
   }
 
   /** @param {string} url */
