@@ -97,8 +97,7 @@ const checks = new Map(
     share(value, { identity, dialect }) {
       if (value === false) return value;
       if (typeof value !== 'string' || !value) return 'must be a name, or false';
-      if (identity === undefined)
-        return 'needs the option identity: tabs of different users must not meet';
+      if (identity === undefined) return 'needs the option identity';
       return !!dialect && dialect !== 'longwire' && 'works with servers that speak longwire only';
     },
     // Which words there are is for the hub to say.
