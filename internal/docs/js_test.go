@@ -1,0 +1,78 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Each block is a module of its own. What it imports from the shim is what
+// types.d.ts promises; that the shim keeps it is checked where the shim is.
+func TestJavaScriptTypeChecks(t *testing.T) { typeCheck(t, true, "js") }
+
+// Code of other libraries is checked without their types: that it is JavaScript.
+func TestJavaScriptOfOthersParses(t *testing.T) { typeCheck(t, false, "js before") }
+
+func typeCheck(t *testing.T, strict bool, info string) {
+	t.Helper()
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tsc := filepath.Join(top, "playwright/node_modules/.bin/tsc")
+	if _, err := os.Stat(tsc); err != nil {
+		t.Skip("no tsc: `make lint` installs it")
+	}
+	dir := t.TempDir()
+	write := func(name string, text []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile("testdata/page.d.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("page.d.ts", page)
+	where := make(map[string]block)
+	for _, b := range blocksOf(t, info) {
+		name := fmt.Sprintf("%s.%d.js", strings.ReplaceAll(b.document, "/", "."), b.line)
+		where[name] = b
+		write(name, []byte(b.code+"\nexport {};\n"))
+	}
+	shim := []string{filepath.Join(top, "web/types.d.ts")}
+	config, err := json.Marshal(map[string]any{
+		"extends": filepath.Join(top, "tsconfig.json"),
+		"include": []string{"*"},
+		"compilerOptions": map[string]any{
+			"strict":             strict,
+			"noUnusedLocals":     false,
+			"noUnusedParameters": false,
+			"paths":              map[string]any{"longwire": shim, "/longwire.js": shim},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("tsconfig.json", config)
+	check := exec.CommandContext(t.Context(), tsc, "--project", dir, "--pretty", "false")
+	check.Dir = dir
+	out, err := check.CombinedOutput()
+	if err == nil {
+		return
+	}
+	t.Error(err)
+	for line := range strings.Lines(string(out)) {
+		for name, b := range where {
+			if rest, ok := strings.CutPrefix(line, name); ok {
+				line = fmt.Sprintf("the block at %v, %s", b, rest)
+			}
+		}
+		t.Error(strings.TrimSpace(line))
+	}
+}
