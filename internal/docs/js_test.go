@@ -38,6 +38,11 @@ func typeCheck(t *testing.T, strict bool, info string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// tsc reads it; go test would repeat a cached result if this test did not.
+	types := filepath.Join(top, "web/types.d.ts")
+	if _, err := os.ReadFile(types); err != nil {
+		t.Fatal(err)
+	}
 	write("page.d.ts", page)
 	where := make(map[string]block)
 	for _, b := range blocksOf(t, info) {
@@ -45,12 +50,12 @@ func typeCheck(t *testing.T, strict bool, info string) {
 		where[name] = b
 		write(name, []byte(b.code+"\nexport {};\n"))
 	}
-	shim := []string{filepath.Join(top, "web/types.d.ts")}
+	shim := []string{types}
 	config, err := json.Marshal(map[string]any{
 		"extends": filepath.Join(top, "tsconfig.json"),
 		"include": []string{"*"},
 		"compilerOptions": map[string]any{
-			"strict":             strict,
+			"noImplicitAny":      strict,
 			"noUnusedLocals":     false,
 			"noUnusedParameters": false,
 			"paths":              map[string]any{"longwire": shim, "/longwire.js": shim},

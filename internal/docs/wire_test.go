@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -48,8 +49,9 @@ type play struct {
 	heard  []json.RawMessage
 	names  map[string]string // what a word in capitals stands for
 
-	mu    sync.Mutex
-	state map[string]json.RawMessage
+	mu     sync.Mutex
+	state  map[string]json.RawMessage
+	orders int
 }
 
 func newPlay(t *testing.T) *play {
@@ -66,7 +68,7 @@ func newPlay(t *testing.T) *play {
 			return nil
 		},
 		Snapshot:  p.snapshot,
-		OnMessage: order,
+		OnMessage: p.order,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -95,12 +97,15 @@ func (p *play) snapshot(_ context.Context, stream string) (server.Snapshot, erro
 }
 
 // order numbers orders, so that one that is handled twice would show.
-func order(_ context.Context, m server.Message) (json.RawMessage, error) {
+func (p *play) order(_ context.Context, m server.Message) (json.RawMessage, error) {
 	var body struct{ Buy int }
 	if err := json.Unmarshal(m.Body, &body); err != nil || body.Buy <= 0 {
 		return nil, &server.Refusal{Code: "bad-order", Reason: "buy must be above zero"}
 	}
-	return json.RawMessage(`"order 1"`), nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.orders++
+	return fmt.Appendf(nil, `"order %d"`, p.orders), nil
 }
 
 func (p *play) act(who, what string) error {
