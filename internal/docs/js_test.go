@@ -24,14 +24,14 @@ func typeCheck(t *testing.T, strict bool, info string) {
 		t.Fatal(err)
 	}
 	tsc := filepath.Join(top, "playwright/node_modules/.bin/tsc")
-	if _, err := os.Stat(tsc); err != nil {
+	if _, err = os.Stat(tsc); err != nil {
 		t.Skip("no tsc: `make lint` installs it")
 	}
 	dir := t.TempDir()
 	write := func(name string, text []byte) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
+		if failed := os.WriteFile(filepath.Join(dir, name), text, 0o600); failed != nil {
+			t.Fatal(failed)
 		}
 	}
 	page, err := os.ReadFile("testdata/page.d.ts")
@@ -40,7 +40,7 @@ func typeCheck(t *testing.T, strict bool, info string) {
 	}
 	// tsc reads it; go test would repeat a cached result if this test did not.
 	types := filepath.Join(top, "web/types.d.ts")
-	if _, err := os.ReadFile(types); err != nil {
+	if _, err = os.ReadFile(types); err != nil {
 		t.Fatal(err)
 	}
 	write("page.d.ts", page)

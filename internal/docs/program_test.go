@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,8 +133,10 @@ func followClock(ctx context.Context, t *testing.T, site string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var running sync.WaitGroup
+	defer running.Wait()
 	ended := make(chan error, 1)
-	go func() { ended <- client.Run(ctx) }()
+	running.Go(func() { ended <- client.Run(ctx) })
 	for _, want := range []string{"snapshot", "event", "event"} {
 		select {
 		case got := <-heard:
@@ -146,6 +149,5 @@ func followClock(ctx context.Context, t *testing.T, site string) {
 			t.Fatalf("no %s: %s", want, client.Status().Reason)
 		}
 	}
-	cancel()
-	<-ended
+	cancel() // before Wait
 }
