@@ -1,5 +1,6 @@
 // Package docs holds the tests of the documents: their links lead somewhere, their
-// code compiles, and their conversations happen so. It has no code.
+// code compiles, their conversations happen so, and the tests that they name exist. It
+// has no code.
 //
 // A fenced block says by its first line what is done with it:
 //

@@ -5,6 +5,7 @@ declare function reload(): void;
 declare function banner(state: string, reason: string, nextRetryAt: number | null): void;
 declare function note(text: string): void;
 declare function login(): Promise<void>;
+declare function signedOut(): void;
 declare const user: string;
 declare const token: string;
 declare const signal: AbortSignal;
