@@ -1,6 +1,6 @@
 // Package docs holds the tests of the documents: their links lead somewhere, their
-// code compiles, their conversations happen so, and the tests that they name exist. It
-// has no code.
+// code compiles, their conversations happen so, and the tests that they name exist. A
+// client and a server written by PROTOCOL.md alone meet ours. It has no code.
 //
 // A fenced block says by its first line what is done with it:
 //
