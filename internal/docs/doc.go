@@ -9,7 +9,9 @@
 //     A block that begins with "package main" is built and run.
 //   - js: type-checked by tsc as a module, against web/types.d.ts. What is left to
 //     the page (show, banner) is declared in testdata/page.d.ts.
-//   - go before, js before: code of another library, of which only Go is parsed.
+//   - go before, js before: code of another library, which is parsed; JavaScript is
+//     also checked, as far as that goes without the library.
 //   - wire: a conversation, played against a real server.
-//   - json: one JSON value.
+//
+// Others are not looked at.
 package docs

@@ -68,7 +68,7 @@ func TestEveryDocumentIsLinkedFromTheReadme(t *testing.T) {
 
 // What the tests below do depends on it.
 func TestBlocksSayWhatTheyAre(t *testing.T) {
-	known := []string{"go", "go before", "js", "js before", "html", "json", "wire", "sh", "text", "yaml", "jsx"}
+	known := []string{"go", "go before", "js", "js before", "wire", "html", "jsx", "sh"}
 	for _, d := range documents(t) {
 		for _, b := range d.blocks {
 			if !slices.Contains(known, b.info) {
