@@ -67,6 +67,10 @@ demo-nodes: build ## the same on three nodes that share a Redis, behind haproxy 
 size: ## print what is in the wasm, and all sizes beside the budgets; fail above them
 	$(WEBBUILD) -check $(if $(FULL),-full)
 
+.PHONY: screenshots
+screenshots: browsers node_modules web build-server ## make the pictures of the demo page in docs/images
+	cd playwright && node screenshots.js
+
 # --- Test: installs what it lacks.
 
 .PHONY: test
@@ -109,6 +113,11 @@ lint-go: $(GOLANGCI_LINT)
 
 .PHONY: lint-js
 lint-js: node_modules
+	# What is in the tree so that a build needs no npm is what npm has.
+	cmp web/uplot/uPlot.esm.js playwright/node_modules/uplot/dist/uPlot.esm.js
+	cmp web/uplot/uPlot.esm.d.ts playwright/node_modules/uplot/dist/uPlot.d.ts
+	cmp web/uplot/uPlot.min.css playwright/node_modules/uplot/dist/uPlot.min.css
+	cmp web/uplot/LICENSE playwright/node_modules/uplot/LICENSE
 	playwright/node_modules/.bin/biome check --error-on-warnings .
 	playwright/node_modules/.bin/tsc --project .
 	playwright/node_modules/.bin/tsc --project playwright

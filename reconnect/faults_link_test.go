@@ -36,7 +36,7 @@ func TestAPongBehindALongReplayIsWaitedFor(t *testing.T) {
 		s.wantFrame(conn, fmt.Sprintf(`{"t":"event","seq":%d,"stream":"a","data":1}`, seq), fmt.Sprintf("deliver a %d=1", seq))
 	}
 	s.after(1900 * time.Millisecond)
-	s.wantFrame(conn, `{"t":"pong","n":1}`)
+	s.wantFrame(conn, `{"t":"pong","n":1}`, "live")
 	s.after(5 * time.Second)
 	if st := s.m.Status(); st.State != reconnect.Live || st.LastClose != nil {
 		t.Errorf("got %+v", st)
@@ -56,7 +56,7 @@ func TestAfterASleepADeadLinkIsReplacedWithinTwoSeconds(t *testing.T) {
 	for n := range 20 { // switching to and fro between tabs
 		s.now = s.now.Add(140 * time.Second)
 		s.want(reconnect.Signal{Kind: reconnect.Visible}, fmt.Sprintf(`write 1 {"t":"ping","n":%d}`, n+1))
-		s.wantFrame(conn, fmt.Sprintf(`{"t":"pong","n":%d}`, n+1))
+		s.wantFrame(conn, fmt.Sprintf(`{"t":"pong","n":%d}`, n+1), "live")
 	}
 	if got := s.m.Totals(); got.Attempts != 1 {
 		t.Errorf("%d dials, want the first only", got.Attempts)

@@ -26,7 +26,9 @@ type liveness struct {
 	timeout   time.Duration // of silence, 0: none
 	idle      deadline
 	pingN     uint64
-	pong      deadline // starts again with each inbound frame,
+	pingAt    time.Time
+	rtt       time.Duration // of the last ping that was answered
+	pong      deadline      // starts again with each inbound frame,
 	pongWait  time.Duration
 	pongBound deadline // within this
 	stalled   bool
@@ -57,7 +59,7 @@ func (m *Machine) verify(wait time.Duration) {
 		return // a server of the base frames knows no ping
 	}
 	l.pingN++
-	l.pongWait = wait
+	l.pingAt, l.pongWait = m.now, wait
 	m.awaitPong()
 	m.write(wire.Ping{N: l.pingN})
 }
@@ -80,10 +82,13 @@ func (m *Machine) wrote() {
 }
 
 func (m *Machine) ponged(n uint64) {
-	if n == m.live.pingN {
-		m.live.pong.clear()
-		m.live.pongBound.clear()
+	l := &m.live
+	if n != l.pingN || !l.pong.on {
+		return
 	}
+	l.pong.clear()
+	l.pongBound.clear()
+	l.rtt, m.changed = max(Elapsed(l.pingAt, m.now), 1), true
 }
 
 // checkLiveness condemns a link that gave no sign of life in time.

@@ -51,7 +51,7 @@ func TestAPongProvesTheUplinkAndNothingElseDoes(t *testing.T) {
 	s.do(send("a"))
 	for n := range 5 {
 		s.wantAfter(5*time.Second, `write 1 {"t":"ping","n":`+string(rune('1'+n))+`}`)
-		s.wantFrame(conn, `{"t":"pong","n":`+string(rune('1'+n))+`}`)
+		s.wantFrame(conn, `{"t":"pong","n":`+string(rune('1'+n))+`}`, "live")
 	}
 	s.wantFrame(conn, `{"t":"ack","id":"a"}`, "settle a accepted")
 	s.wantAfter(30 * time.Second)
@@ -62,7 +62,7 @@ func TestSignalsVerifyALiveLinkInsteadOfTearingItDown(t *testing.T) {
 		s, conn := settled(t)
 		s.want(reconnect.Signal{Kind: kind}, `write 1 {"t":"ping","n":1}`)
 		s.want(reconnect.Signal{Kind: kind}) // one is enough
-		s.wantFrame(conn, `{"t":"pong","n":1}`)
+		s.wantFrame(conn, `{"t":"pong","n":1}`, "live")
 		s.wantAfter(10 * time.Second)
 		s.want(reconnect.Signal{Kind: kind}, `write 1 {"t":"ping","n":2}`)
 		s.wantFrame(conn, `{"t":"pong","n":1}`) // an old one proves nothing
@@ -92,7 +92,7 @@ func TestALateTimerLooksAtWhatHasArrivedAndThenAsks(t *testing.T) {
 		if !pinged || s.m.Status().State != reconnect.Live {
 			t.Fatalf("minute %d: %+v", n, s.last)
 		}
-		s.wantFrame(conn, `{"t":"pong","n":`+strconv.Itoa(n+1)+`}`)
+		s.wantFrame(conn, `{"t":"pong","n":`+strconv.Itoa(n+1)+`}`, "live")
 	}
 	// Nobody answers: two seconds later it is over, on a punctual timer.
 	s.now = s.now.Add(time.Hour)
@@ -271,4 +271,27 @@ func TestASilentStoreIsShownUntilItIsBack(t *testing.T) {
 	s.wantFrame(conn, `{"t":"hb","stale":15000}`, "live")
 	s.do(reconnect.Closed{Conn: conn, Code: 1006})
 	stale(0)
+}
+
+func TestThePongTellsHowLongTheServerTakes(t *testing.T) {
+	s, conn := settled(t)
+	rtt := func(want time.Duration) {
+		t.Helper()
+		if got := s.m.Status().RTT; got != want {
+			t.Errorf("round trip %v, want %v", got, want)
+		}
+	}
+	rtt(0)
+	s.want(reconnect.DialNow{}, `write 1 {"t":"ping","n":1}`)
+	s.wantAfter(40 * time.Millisecond)
+	rtt(0)
+	s.wantFrame(conn, `{"t":"pong","n":1}`, "live")
+	rtt(40 * time.Millisecond)
+	s.wantAfter(10 * time.Millisecond)
+	s.wantFrame(conn, `{"t":"pong","n":1}`) // twice is once
+	rtt(40 * time.Millisecond)
+
+	// It is that of this connection.
+	s.do(reconnect.Closed{Conn: conn, Code: 1006})
+	rtt(0)
 }

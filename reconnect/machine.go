@@ -318,7 +318,7 @@ func (m *Machine) attempts() int {
 func (m *Machine) Status() Status {
 	s := Status{
 		State: m.state, Since: m.since, Cause: m.cause, Reason: m.reason, Hint: m.hint,
-		Interrupted: m.account.shown || m.state == Ended, Stale: m.live.stale, Attempt: m.attempts(), NextRetry: m.retry.at(), Floor: m.floor.at(), LastClose: m.lastClose,
+		Interrupted: m.account.shown || m.state == Ended, Stale: m.live.stale, RTT: m.live.rtt, Attempt: m.attempts(), NextRetry: m.retry.at(), Floor: m.floor.at(), LastClose: m.lastClose,
 		Session: m.session, User: m.user, Pending: len(m.box.list),
 		Streams: make(map[string]StreamStatus, len(m.streams)),
 	}

@@ -72,6 +72,10 @@ type Status struct {
 	// last heartbeat said, 0 while it does: the connection is fine, and nothing new can
 	// come of it until the store is back.
 	Stale time.Duration
+	// RTT is how long the server took to answer the last ping of this connection, 0
+	// when it has answered none: the client pings when in doubt, or when it is told to
+	// reconnect and is live.
+	RTT time.Duration
 	// Attempt counts the attempts since the last stable session, 0 for none.
 	Attempt int
 	// NextRetry is when the next attempt starts, zero when none is planned.

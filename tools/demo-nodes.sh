@@ -60,7 +60,7 @@ done
 
 servers=
 for n in 1 2 3; do
-	bin/longwire serve -addr 127.0.0.1:0 -store "redis://127.0.0.1:$port" "${faults[@]}" \
+	bin/longwire serve -addr 127.0.0.1:0 -node "$n" -store "redis://127.0.0.1:$port" "${faults[@]}" \
 		-log-age 24h -session-life 5m -drain-grace 1s -drain-window 2s >"$dir/$n.url" 2>"$dir/$n.log" &
 	nodes+=($!)
 	until [ -s "$dir/$n.url" ]; do

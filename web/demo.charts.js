@@ -1,6 +1,7 @@
 // @ts-check
-// The charts of the host: one minute, redrawn from the samples each time.
+// The charts of the host: one minute, drawn by uPlot.
 import { byId, make } from './demo.dom.js';
+import uPlot from './uplot/uPlot.esm.js';
 
 /**
  * One event of the stream `host`; what the server could not read is null.
@@ -17,10 +18,8 @@ import { byId, make } from './demo.dom.js';
  * @typedef {[from: number, to: number]} Span in ms since 1970, by the clock of the server
  */
 
-const windowMs = 60_000;
+export const windowMs = 60_000;
 const maxStepMs = 2_500; // between samples that a line joins
-const width = 600;
-const height = 100;
 
 /** @param {number} bytes */
 function inBytes(bytes) {
@@ -40,12 +39,25 @@ function inBytes(bytes) {
  * @property {string} title
  * @property {((s: Sample) => number | null)[]} series one, or two: then the second is drawn downwards
  * @property {string[]} names of the series, if there are two
- * @property {(values: (number | null)[], s: Sample) => string[]} say the newest values in words
+ * @property {(values: (number | null)[], s: Sample) => string[]} say values in words
+ * @property {(n: number) => string} tick a number on the axis in words
+ * @property {(n: number) => number} round the end of the axis, above its highest value
  * @property {(s: Sample) => number | null} [full] what the chart is scaled to at least, drawn as a line
+ * @property {boolean} [times] whether it has the times below it
  */
 
 /** @param {number | null} value @param {(n: number) => string} format */
 const known = (value, format) => (value === null ? 'not known' : format(value));
+
+/** The next of 1, 1.5, 2, 3, 4, 6, 8 and so on below base, times a power of it. @param {number} n @param {number} base */
+function roundUp(n, base) {
+  const unit = base ** Math.floor(Math.log(n) / Math.log(base) + 1e-9);
+  let step = 1;
+  while (step * unit < n * (1 - 1e-9)) {
+    step *= Number.isInteger(Math.log2(step)) ? 3 / 2 : 4 / 3;
+  }
+  return unit * Math.min(Math.round(step * 2) / 2, base);
+}
 
 /** @type {Chart[]} */
 const charts = [
@@ -57,6 +69,8 @@ const charts = [
     say: ([load = null], s) => [
       `${known(load, (n) => n.toFixed(2))} on ${s.cpus} ${s.cpus === 1 ? 'processor' : 'processors'}`,
     ],
+    tick: (n) => String(Number(n.toFixed(2))),
+    round: (n) => roundUp(n, 10),
     full: (s) => s.cpus,
   },
   {
@@ -65,6 +79,8 @@ const charts = [
     series: [(s) => s.memUsed],
     names: [],
     say: ([used = null], s) => [`${known(used, inBytes)} of ${known(s.memTotal, inBytes)}`],
+    tick: (n) => (n ? inBytes(n) : '0'),
+    round: (n) => n,
     full: (s) => s.memTotal,
   },
   {
@@ -73,104 +89,214 @@ const charts = [
     series: [(s) => s.rx, (s) => s.tx],
     names: ['received', 'sent'],
     say: (values) => values.map((value) => `${known(value, inBytes)}/s`),
+    tick: (n) => (n ? inBytes(Math.abs(n)) : '0'),
+    round: (n) => roundUp(n, 1024),
+    times: true,
   },
 ];
 
-/** @param {string} className */
-function path(className) {
-  const created = document.createElementNS('http://www.w3.org/2000/svg', 'path');
-  created.setAttribute('class', className);
-  return created;
-}
+/** @param {string} name of a custom property of the page */
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** @param {string} name @param {number} opacity of 1 */
+const pale = (name, opacity) => `color-mix(in srgb, ${color(name)} ${opacity * 100}%, transparent)`;
 
 /**
- * Fills the figure of a chart and returns what draws it.
+ * What a chart shows at present.
  *
- * @param {Chart} chart
- * @returns {(samples: Sample[], gaps: Span[], end: number) => void}
+ * @typedef {object} Scene
+ * @property {Sample[]} samples
+ * @property {Span[]} gaps
+ * @property {number} end
  */
-function prepare(chart) {
-  const values = chart.series.map(() => make('b', '', '–'));
-  const caption = make('figcaption', '', make('span', '', chart.title));
-  const series = make('span', 'series');
-  for (const [i, value] of values.entries()) {
-    const name = chart.names[i];
-    const label = name ? [make('span', i ? 'second' : 'first', `${name} `)] : [];
-    series.append(make('span', '', ...label, value));
-  }
-  caption.append(series);
-  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-  svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
-  svg.setAttribute('preserveAspectRatio', 'none');
-  svg.setAttribute('aria-hidden', 'true'); // the caption says the values
-  const gapPath = path('gaps');
-  const top = path('top');
-  const areas = chart.series.map((_, i) => path(i ? 'area second' : 'area'));
-  const lines = chart.series.map((_, i) => path(i ? 'second' : 'first'));
-  svg.append(gapPath, top, ...areas, ...lines);
-  byId(chart.id, HTMLElement).replaceChildren(caption, svg);
 
-  return (samples, gaps, end) => {
-    const newest = samples.at(-1);
-    if (!newest) {
-      return;
-    }
-    const said = chart.say(
-      chart.series.map((of) => of(newest)),
-      newest,
-    );
-    for (const [i, value] of values.entries()) {
-      value.textContent = said[i] ?? '';
-    }
-    const x = (/** @type {number} */ t) =>
-      (Math.min(Math.max(1 - (end - t) / windowMs, 0), 1) * width).toFixed(1);
-    const full = chart.full?.(newest) ?? 0;
-    const max = Math.max(
-      full,
-      1e-9,
-      ...samples.flatMap((s) => chart.series.map((of) => of(s) ?? 0)),
-    );
-    const base = height / chart.series.length; // where zero is
-    const y = (/** @type {number} */ value) => (base - (value / (max * 1.08)) * base).toFixed(1);
-    top.setAttribute('d', full ? `M0 ${y(full)}H${width}` : `M0 ${base}H${width}`);
-    gapPath.setAttribute(
-      'd',
-      gaps.map(([from, to]) => `M${x(from)} 0H${x(to)}V${height}H${x(from)}Z`).join(''),
-    );
-    for (const [i, of] of chart.series.entries()) {
-      const sign = i ? -1 : 1;
-      const runs = runsOf(samples, of).map((run) =>
-        run.map(([t, value]) => `${x(t)} ${y(sign * value)}`),
-      );
-      const closed = runs.map((run) => `M${run.join('L')}V${base}H${run[0]?.split(' ')[0]}Z`);
-      areas[i]?.setAttribute('d', closed.join(''));
-      lines[i]?.setAttribute('d', runs.map((run) => `M${run.join('L')}`).join(''));
-    }
-  };
-}
+/** A row of the table that uPlot draws, null where the line breaks. @typedef {Sample | null} Row */
 
-/**
- * The points of a series, in runs without a hole.
- *
- * @param {Sample[]} samples
- * @param {(s: Sample) => number | null} of
- */
-function runsOf(samples, of) {
-  /** @type {[t: number, value: number][][]} */
-  const runs = [];
-  let last = Number.NEGATIVE_INFINITY;
+/** @param {Sample[]} samples @returns {{ rows: Row[], times: number[] }} */
+function rowsOf(samples) {
+  /** @type {Row[]} */
+  const rows = [];
+  const times = [];
+  let last = Number.POSITIVE_INFINITY;
   for (const s of samples) {
-    const value = of(s);
-    if (value === null) {
-      continue;
-    }
     if (s.t - last > maxStepMs) {
-      runs.push([]);
+      rows.push(null);
+      times.push((last + 1) / 1000);
     }
-    runs.at(-1)?.push([s.t, value]);
+    rows.push(s);
+    times.push(s.t / 1000);
     last = s.t;
   }
-  return runs;
+  return { rows, times };
+}
+
+/** Fills the figure of a chart. */
+class Figure {
+  /** @type {Row[]} */ #rows = [];
+  /** @type {Scene} */ #scene = { samples: [], gaps: [], end: 0 };
+  #chart;
+  #values;
+  #plot;
+
+  /** @param {Chart} chart */
+  constructor(chart) {
+    this.#chart = chart;
+    this.#values = chart.series.map(() => make('b', '', '–'));
+    const series = make('span', 'series');
+    for (const [i, value] of this.#values.entries()) {
+      const name = chart.names[i];
+      const label = name ? [make('span', i ? 'second' : 'first', `${name} `)] : [];
+      series.append(make('span', '', ...label, value));
+    }
+    const place = make('div', 'plot');
+    place.setAttribute('aria-hidden', 'true'); // the caption says the values
+    const caption = make('figcaption', '', make('span', '', chart.title), series);
+    byId(chart.id, HTMLElement).replaceChildren(caption, place);
+    this.#plot = new uPlot(this.#options(), [[], ...chart.series.map(() => [])], place);
+    new ResizeObserver(() => {
+      const { width, height } = place.getBoundingClientRect();
+      this.#plot.setSize({ width: Math.floor(width), height: Math.floor(height) });
+    }).observe(place);
+  }
+
+  /** @returns {uPlot.Options} */
+  #options() {
+    const { series, tick, times } = this.#chart;
+    const line = (/** @type {string} */ name) => ({
+      stroke: () => color(name),
+      fill: () => pale(name, 0.14),
+      width: 2,
+      points: { show: false },
+    });
+    const soft = () => color('--soft');
+    const font = '12px system-ui, sans-serif';
+    return {
+      width: 300,
+      height: 100,
+      padding: [8, 0, times ? 0 : 8, 0],
+      legend: { show: false },
+      cursor: { sync: { key: 'host' }, y: false, drag: { x: false, y: false } },
+      scales: {
+        x: { range: () => [(this.#scene.end - windowMs) / 1000, this.#scene.end / 1000] },
+        y: { range: () => this.#range() },
+      },
+      axes: [
+        {
+          show: !!times,
+          size: 22,
+          gap: 4,
+          font,
+          stroke: soft,
+          ticks: { show: false },
+          grid: { show: false },
+          splits: (_u, _axis, _min, max) => [max - 45, max - 30, max - 15],
+          values: () => ['45 s ago', '30 s ago', '15 s ago'],
+        },
+        {
+          size: 64,
+          gap: 8,
+          font,
+          stroke: soft,
+          ticks: { show: false },
+          grid: { stroke: () => color('--edge'), width: 1 },
+          splits: () => this.#splits(),
+          values: (_u, splits) => splits.map(tick),
+        },
+      ],
+      series: [{}, ...series.map((_, i) => line(i ? '--second' : '--accent'))],
+      hooks: {
+        drawClear: [(u) => this.#shade(u)],
+        drawAxes: [(u) => this.#line(u)],
+        setCursor: [() => this.#say()],
+      },
+    };
+  }
+
+  /** The highest value that the chart must have room for, of all series. */
+  #top() {
+    const { series, full, round } = this.#chart;
+    const { samples } = this.#scene;
+    const newest = samples.at(-1);
+    const values = samples.flatMap((s) => series.map((of) => of(s) ?? 0));
+    return round(Math.max((newest && full?.(newest)) ?? 0, 1e-9, ...values));
+  }
+
+  /** @returns {[number, number]} */
+  #range() {
+    const top = this.#top() * 1.04;
+    return [this.#chart.series.length > 1 ? -top : 0, top];
+  }
+
+  #splits() {
+    const top = this.#top();
+    return this.#chart.series.length > 1 ? [-top, 0, top] : [0, top / 2, top];
+  }
+
+  /** Shades when there was no connection. @param {uPlot} u */
+  #shade(u) {
+    const { left, top, width, height } = u.bbox;
+    u.ctx.save();
+    u.ctx.fillStyle = color('--field');
+    u.ctx.fillRect(left, top, width, height);
+    u.ctx.fillStyle = color('--gap');
+    for (const [from, to] of this.#scene.gaps) {
+      const x = Math.max(left, u.valToPos(from / 1000, 'x', true));
+      const end = Math.min(left + width, u.valToPos(to / 1000, 'x', true));
+      u.ctx.fillRect(x, top, Math.max(0, end - x), height);
+    }
+    u.ctx.restore();
+  }
+
+  /** Draws what the chart is full at. @param {uPlot} u */
+  #line(u) {
+    const newest = this.#scene.samples.at(-1);
+    const full = newest && this.#chart.full?.(newest);
+    if (!full) {
+      return;
+    }
+    const { left, width } = u.bbox;
+    const y = Math.round(u.valToPos(full, 'y', true)) + 0.5;
+    u.ctx.save();
+    u.ctx.strokeStyle = color('--soft');
+    u.ctx.setLineDash([3 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
+    u.ctx.beginPath();
+    u.ctx.moveTo(left, y);
+    u.ctx.lineTo(left + width, y);
+    u.ctx.stroke();
+    u.ctx.restore();
+  }
+
+  /** Says the values under the pointer, else the newest. */
+  #say() {
+    const i = this.#plot?.cursor.idx;
+    const sample = (i != null && this.#rows[i]) || this.#scene.samples.at(-1);
+    if (!sample) {
+      return;
+    }
+    const { series, say } = this.#chart;
+    const said = say(
+      series.map((of) => of(sample)),
+      sample,
+    );
+    for (const [j, value] of this.#values.entries()) {
+      value.textContent = said[j] ?? '';
+    }
+  }
+
+  /** @param {Scene} scene */
+  draw(scene) {
+    this.#scene = scene;
+    const { rows, times } = rowsOf(scene.samples);
+    this.#rows = rows;
+    const columns = this.#chart.series.map((of, i) =>
+      rows.map((row) => {
+        const value = row && of(row);
+        return value === null ? null : i ? -value : value;
+      }),
+    );
+    this.#plot.setData([times, ...columns]);
+    this.#say();
+  }
 }
 
 /**
@@ -178,7 +304,7 @@ function runsOf(samples, of) {
  * when the connection went and came; it draws once a second by itself.
  */
 export function startCharts() {
-  const draws = charts.map(prepare);
+  const figures = charts.map((chart) => new Figure(chart));
   /** @type {Sample[]} */
   let samples = [];
   /** @type {Span[]} */
@@ -187,17 +313,22 @@ export function startCharts() {
   /** @type {number | null} */
   let lostAt = null;
 
+  const now = () => Date.now() + (Number.isFinite(ahead) ? ahead : 0);
   const draw = () => {
-    const now = Date.now() + (Number.isFinite(ahead) ? ahead : 0);
-    const end = Math.max(now, samples.at(-1)?.t ?? 0);
+    if (document.hidden || samples.length === 0) {
+      return;
+    }
+    const end = Math.max(now(), samples.at(-1)?.t ?? 0);
     samples = samples.filter((s) => end - s.t <= windowMs);
     gaps = gaps.filter(([, to]) => end - to <= windowMs);
-    const shown = lostAt === null ? gaps : [...gaps, /** @type {Span} */ ([lostAt, now])];
-    for (const drawOne of draws) {
-      drawOne(samples, shown, end);
+    const shown = lostAt === null ? gaps : [...gaps, /** @type {Span} */ ([lostAt, now()])];
+    for (const figure of figures) {
+      figure.draw({ samples, gaps: shown, end });
     }
   };
   setInterval(draw, 1000);
+  document.addEventListener('visibilitychange', draw);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
 
   const newest = (/** @type {Sample | undefined} */ s) => {
     if (s) {
@@ -206,6 +337,8 @@ export function startCharts() {
     draw();
   };
   return {
+    /** The time by the clock of the server. */
+    now,
     /** @param {Sample[]} state */
     snapshot(state) {
       samples = state;
@@ -218,12 +351,11 @@ export function startCharts() {
     },
     /** @param {boolean} live */
     connection(live) {
-      const now = Date.now() + (Number.isFinite(ahead) ? ahead : 0);
       if (live && lostAt !== null) {
-        gaps.push([lostAt, now]);
+        gaps.push([lostAt, now()]);
         lostAt = null;
       } else if (!live && lostAt === null && samples.length > 0) {
-        lostAt = now;
+        lostAt = now();
       }
     },
   };

@@ -16,7 +16,7 @@ const maxLines = 200;
 
 /** @param {Line} line */
 function lineItem({ t, user, text }) {
-  return make('li', '', timeOf(t), make('b', '', user || 'anonymous'), text);
+  return make('p', '', timeOf(t), make('b', '', user || 'anonymous'), text);
 }
 
 /**
@@ -26,13 +26,13 @@ function lineItem({ t, user, text }) {
  * @param {(body: { chat: string }) => Promise<unknown>} send
  */
 export function startChat(send) {
-  const list = byId('lines', HTMLOListElement);
+  const list = byId('lines', HTMLElement);
   const form = byId('say', HTMLFormElement);
   const input = byId('text', HTMLInputElement);
 
   /** @param {string} text @returns {Promise<unknown>} settled like send's */
   const say = (text) => {
-    const item = make('li', 'pending', text, make('small', '', ' – not acknowledged yet'));
+    const item = make('p', 'pending', text, make('small', '', ' – not acknowledged yet'));
     keepEndInView(list, () => list.append(item));
     const sent = send({ chat: text });
     sent.then(
@@ -55,7 +55,7 @@ export function startChat(send) {
     say,
     /** @param {Line[]} lines */
     snapshot(lines) {
-      for (const item of list.querySelectorAll('li:not(.pending, .failed)')) {
+      for (const item of list.querySelectorAll('p:not(.pending, .failed)')) {
         item.remove();
       }
       list.prepend(...lines.map(lineItem));

@@ -1,39 +1,65 @@
 // @ts-check
-// The demo page: follows two streams over one connection and shows all that
-// happens to it.
+// The demo page: follows two streams over one connection, which all its tabs share,
+// and shows all that happens to it.
 import { startCharts } from './demo.charts.js';
 import { startChat } from './demo.chat.js';
 import { byId } from './demo.dom.js';
 import { startFaults } from './demo.faults.js';
-import { note, showError, showStatus, why } from './demo.panel.js';
+import { note, showError, showNode, showStatus, why } from './demo.panel.js';
+import { startTabs } from './demo.tabs.js';
 import { connect } from './longwire.js';
 
-/** @import { Connection, Handlers, Status } from './types.d.ts' */
+/** @import { LongwireInspector } from './types.inspector.d.ts' */
+/** @import { Connection, Handlers, Meta, Status } from './types.d.ts' */
+
+/**
+ * A part of the page that shows a stream.
+ *
+ * @typedef {object} Part
+ * @property {(data: any, meta: Meta) => void} event
+ * @property {(state: any, meta: Meta) => void} snapshot
+ * @property {(missed: number) => void} [resumed]
+ * @property {() => void} [gap]
+ */
 
 /** @type {Connection} */
 let lw;
 
+const inspector = /** @type {LongwireInspector} */ (byId('inspector', HTMLElement));
 const charts = startCharts();
 const chat = startChat((body) => lw.send(body));
+const tabs = startTabs({ now: charts.now, login: (user) => again(user, 'another tab') });
 
 /**
- * The handlers of a stream: those of the page, and a note of what is special.
+ * The handlers of a stream: those of its parts, and a note of what is special.
  *
  * @param {string} stream
- * @param {{ event(data: any): void, snapshot(state: any): void }} page
+ * @param {Part[]} parts
  * @returns {Handlers}
  */
-function handlers(stream, page) {
+function handlers(stream, parts) {
   return {
-    event: page.event,
-    snapshot(state, { seq }) {
-      page.snapshot(state);
-      note('', `${stream}: snapshot, the state at ${seq}`);
+    event(data, meta) {
+      for (const part of parts) {
+        part.event(data, meta);
+      }
+    },
+    snapshot(state, meta) {
+      for (const part of parts) {
+        part.snapshot(state, meta);
+      }
+      note('', `${stream}: snapshot, the state at ${meta.seq}`);
     },
     gap({ reason }) {
+      for (const part of parts) {
+        part.gap?.();
+      }
       note('busy', `${stream}: gap – ${reason}`);
     },
     resumed({ missed }) {
+      for (const part of parts) {
+        part.resumed?.(missed);
+      }
       note(
         'good',
         `${stream}: resumed – ${missed ? `${missed} missed, replayed` : 'nothing missed'}`,
@@ -50,11 +76,16 @@ const kinds = { live: 'good', connecting: '', waiting: 'busy', ended: 'bad' };
 
 /** @param {string} user whom the cookie names, empty: nobody */
 function start(user) {
-  lw = connect({ url: '/ws', probe: '/probe', ...(user ? { identity: user } : {}) });
+  const started = connect({ url: '/ws', probe: '/probe', identity: user, share: 'demo' });
+  lw = started;
   /** @type {Status['state'] | undefined} */
   let last;
   lw.on('state', (status) => {
+    if (lw !== started) {
+      return;
+    }
     showStatus(status);
+    tabs.status(status);
     if (status.state === last) {
       return; // only the reason has changed
     }
@@ -62,10 +93,24 @@ function start(user) {
     charts.connection(last === 'live');
     const because = last === 'connecting' ? '' : why(status);
     note(kinds[last], [last, because].filter(Boolean).join(' – '));
+    if (last === 'live') {
+      void askNode(started);
+    }
   });
   lw.on('error', showError);
-  lw.subscribe('host', handlers('host', charts));
-  lw.subscribe('chat', handlers('chat', chat));
+  lw.subscribe('host', handlers('host', [charts, tabs]));
+  lw.subscribe('chat', handlers('chat', [chat]));
+  inspector.connection = lw;
+}
+
+/** Asks which node it is that the connection leads to. @param {Connection} started */
+async function askNode(started) {
+  try {
+    const name = await started.send({ node: true }, { expiryMs: 5000 });
+    showNode(typeof name === 'string' ? name : '');
+  } catch {
+    showNode(''); // the next connection is asked again
+  }
 }
 
 /** Another user is another connection: nothing of the one may reach the other. */
@@ -80,9 +125,16 @@ async function login() {
     error.textContent = await res.text();
     return;
   }
+  again(name, 'you');
+  tabs.login(name); // the cookie is that of all tabs
+}
+
+/** @param {string} user @param {string} who did it */
+function again(user, who) {
   lw.close();
-  note('', name ? `you: log in as ${name}` : 'you: log out');
-  start(name);
+  byId('name', HTMLInputElement).value = user;
+  note('', user ? `${who}: log in as ${user}` : `${who}: log out`);
+  start(user);
 }
 
 async function run() {
@@ -97,6 +149,7 @@ async function run() {
   byId('now', HTMLButtonElement).addEventListener('click', () => lw.reconnectNow());
   setInterval(() => showStatus(lw.status()), 100);
   await startFaults({ reauthorize: () => lw.reauthorize(), say: chat.say });
+  await import('./inspector.js');
 }
 
 run().catch(showError);

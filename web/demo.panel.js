@@ -1,5 +1,5 @@
 // @ts-check
-// The state of the connection, and what happened to it.
+// The strip at the top, and what happened.
 import { byId, keepEndInView, make, timeOf } from './demo.dom.js';
 
 /** @import { Status } from './types.d.ts' */
@@ -21,11 +21,6 @@ function inWords(ms) {
   return minutes ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
 }
 
-/** @param {NonNullable<Status['lastClose']>} close */
-function closeInWords({ code, reason }) {
-  return [code, reason || (code === 1006 && 'no close frame')].filter(Boolean).join(' ');
-}
-
 /** Why the connection is where it is. @param {Status} status */
 export function why({ cause, reason, hint, staleMs }) {
   const stale = staleMs && `the server has not heard from its store for ${inWords(staleMs)}`;
@@ -41,14 +36,7 @@ export function showStatus(status) {
   byId('connection', HTMLElement).dataset.state = status.state;
   set('state', status.state);
   set('reason', why(status));
-  set('since', inWords(Date.now() - status.since));
-  set('attempt', status.attempt ? String(status.attempt) : '–');
-  set('close', status.lastClose ? closeInWords(status.lastClose) : 'none yet');
-  set('session', status.session ? status.session.slice(0, 8) : '–');
-  set('user', status.user || 'anonymous');
-  set('pending', String(status.pending));
   showCountdown(status);
-  showStreams(status.streams);
 }
 
 /** @param {Status} status */
@@ -69,24 +57,9 @@ function showCountdown({ state, nextRetryAt }) {
   set('countdown', (left / 1000).toFixed(1));
 }
 
-/** @param {Status['streams']} streams */
-function showStreams(streams) {
-  const body = byId('streams', HTMLTableSectionElement);
-  const names = Object.keys(streams);
-  while (body.rows.length > names.length) {
-    body.deleteRow(-1);
-  }
-  for (const [i, name] of names.entries()) {
-    const { seq, epoch, state } = /** @type {Status['streams'][string]} */ (streams[name]);
-    const row = body.rows[i] ?? body.insertRow();
-    const cells = [name, seq === null ? '–' : String(seq), epoch ? epoch.slice(0, 6) : '–', state];
-    for (const [j, text] of cells.entries()) {
-      const cell = row.cells[j] ?? row.insertCell();
-      if (cell.textContent !== text) {
-        cell.textContent = text;
-      }
-    }
-  }
+/** Says which node the page is on, if that is known. @param {string | null} name */
+export function showNode(name) {
+  set('node', name ? `node ${name}` : 'server');
 }
 
 /**

@@ -165,6 +165,8 @@ export interface Status {
   interrupted: boolean;
   /** For how long the server has not heard from the store behind it, in ms: until then nothing new can come. 0: it does. */
   staleMs: number;
+  /** How long the server took to answer the last ping; null: none yet. `reconnectNow` on a live link sends one. */
+  rttMs: number | null;
   session: string;
   user: string;
   /** Messages that are not settled. */

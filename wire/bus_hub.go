@@ -34,6 +34,7 @@ type (
 		// Interrupted: without a session for longer than a page should keep calm.
 		Interrupted bool
 		Stale       int64 // ms for which the server has not heard from its store
+		RTT         int64 // us that the last ping took
 		Tabs        int64 // counted, the hub's own included; 0: not said
 		// Room is where events, snapshots and resets are posted: a channel of its own,
 		// or, 0, that of all else.
@@ -92,7 +93,7 @@ func (e *parsed) hubState() Frame {
 		State: e.text("state", MaxID), Cause: e.text("cause", MaxID), Reason: e.text("reason", maxNackReason), Hint: e.text("hint", maxNackReason),
 		Resume: e.bool("resume"), Beat: e.bool("beat"), Asleep: e.bool("asleep"),
 		Attempt: e.int("attempt"), Since: e.int("since"), NextRetry: e.int("nextRetry"), NotBefore: e.int("notBefore"),
-		Session: e.text("session", MaxSession), User: e.text("user", MaxUser), Interrupted: e.bool("interrupted"), Stale: e.int("stale"),
+		Session: e.text("session", MaxSession), User: e.text("user", MaxUser), Interrupted: e.bool("interrupted"), Stale: e.int("stale"), RTT: e.int("rtt"),
 		Tabs: e.int("tabs"), Room: e.int("room"), Quiet: e.quiet(), Totals: e.raw("totals"), Code: e.int("code"), Closed: e.text("closed", maxNackReason),
 	}
 	heard, ok := e.uint("heard")
@@ -156,6 +157,7 @@ func (f HubState) Append(dst []byte) []byte {
 	o.optText("user", f.User)
 	o.optTrue("interrupted", f.Interrupted)
 	o.optInt("stale", f.Stale)
+	o.optInt("rtt", f.RTT)
 	o.optInt("tabs", f.Tabs)
 	o.optInt("room", f.Room)
 	if f.HasHeard {

@@ -138,7 +138,7 @@ func isKnown(key []byte) bool {
 	// Those of the bus.
 	case "own", "room", "age", "attempt", "notBefore", "live", "visible", "known", "ask", "g", "h", "cause", "hint", "resume",
 		"beat", "asleep", "since", "nextRetry", "interrupted", "tabs", "heard", "quiet", "totals", "closed",
-		"what", "text", "outcome":
+		"what", "text", "outcome", "rtt":
 		return true
 	}
 	return false

@@ -86,19 +86,20 @@ func oneAmong(c *client, n int, t string) (found got) {
 }
 
 func TestMessagesAreAnsweredOrRefusedWithAReason(t *testing.T) {
-	s := startServe(t)
+	s := startServe(t, "-node", "a")
 	c := s.connect(nil)
 	for _, tc := range []struct {
 		name string
 		body any
 		want got
 	}{
+		{"node", map[string]any{"node": true}, got{T: "ack", Result: json.RawMessage(`"a"`)}},
 		{"echo", map[string]any{"echo": []int{1}}, got{T: "ack", Result: json.RawMessage("[1]")}},
 		{"echo of null", map[string]any{"echo": nil}, got{T: "ack", Result: json.RawMessage("null")}},
 		{"empty line", map[string]any{"chat": " "}, got{T: "nack", Code: "empty", Reason: "a line of chat needs a text"}},
 		{"long line", map[string]any{"chat": strings.Repeat("ä", 501)}, got{T: "nack", Code: "too-long", Reason: "501 characters, at most 500"}},
 		{"refusal", map[string]any{"refuse": map[string]any{"code": "c", "reason": "r"}}, got{T: "nack", Code: "c", Reason: "r"}},
-		{"nothing known", map[string]any{"what": 1}, got{T: "nack", Code: "bad-request", Reason: "the body holds none of chat, echo, refuse"}},
+		{"nothing known", map[string]any{"what": 1}, got{T: "nack", Code: "bad-request", Reason: "the body holds none of chat, echo, node, refuse"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c.say(tc.name, tc.body)

@@ -32,6 +32,7 @@ func (s *site) onMessage(ctx context.Context, m server.Message) (json.RawMessage
 	var body struct {
 		Chat    *string         `json:"chat"`
 		Echo    json.RawMessage `json:"echo"`
+		Node    bool            `json:"node"`
 		DelayMS int             `json:"delayMs"`
 		Refuse  *struct {
 			Code    string `json:"code"`
@@ -50,11 +51,13 @@ func (s *site) onMessage(ctx context.Context, m server.Message) (json.RawMessage
 		return s.sayInChat(ctx, m.Identity.User, strings.TrimSpace(*body.Chat))
 	case body.Echo != nil:
 		return body.Echo, nil
+	case body.Node:
+		return json.Marshal(s.config.node)
 	case body.Refuse != nil:
 		retry := time.Duration(max(body.Refuse.RetryMS, 0)) * time.Millisecond
 		return nil, &server.Refusal{Code: body.Refuse.Code, Reason: body.Refuse.Reason, Retry: retry}
 	}
-	return nil, &server.Refusal{Code: "bad-request", Reason: `the body holds none of chat, echo, refuse`}
+	return nil, &server.Refusal{Code: "bad-request", Reason: `the body holds none of chat, echo, node, refuse`}
 }
 
 func (s *site) sayInChat(ctx context.Context, user, text string) (json.RawMessage, error) {

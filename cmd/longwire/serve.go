@@ -24,8 +24,9 @@ stderr. SIGINT and SIGTERM drain it: /ready says no, clients are told to move an
 closed over -drain-window, and come back to where they were; a second signal ends
 it at once. /metrics is for Prometheus. Streams: host (a sample each second), chat,
 and any name under test/, which only the fault endpoints publish to. A page
-sends {"chat": "text"}, {"echo": any}, or {"refuse": {"code": "c", "reason": "r",
-"retryMs": 0}}, the last two with "delayMs": 0 to 10000 if wanted.
+sends {"chat": "text"}, {"node": true}, answered by what -node says, {"echo": any}, or
+{"refuse": {"code": "c", "reason": "r", "retryMs": 0}}, the last two with "delayMs": 0 to
+10000 if wanted.
 
 Usage: longwire serve [flags]
 
@@ -36,6 +37,7 @@ type config struct {
 	addr      string
 	faults    bool
 	verbose   bool
+	node      string        // what the page calls this node, if there are several
 	loginLife time.Duration // zero: a login has no end
 	window    time.Duration // of the drain
 	store     string        // URL of one that nodes share, empty for none
@@ -69,6 +71,7 @@ func parseServe(args []string, out io.Writer) (config, error) {
 	fs.StringVar(&origins, "origins", "", "pages of these `origins` may connect too, such as https://example.com, separated by commas (default: only the own page)")
 	fs.BoolVar(&c.server.NoOrigin, "no-origin", false, "accept WebSockets without an Origin header too: programs that are no browsers")
 	fs.DurationVar(&c.loginLife, "login-life", 0, "a login expires after this `duration`; 0 means never")
+	fs.StringVar(&c.node, "node", "", "tell the page that it is on the node of this `name`, where there are several")
 	fs.BoolVar(&c.verbose, "v", false, "log details too")
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

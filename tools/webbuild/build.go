@@ -76,8 +76,12 @@ func build(ctx context.Context, root string, full bool, out io.Writer) (files []
 		{name: shimName, data: shim, budget: shimBudget},
 		{name: shimName + ".map", data: sourceMap},
 	}
+	page, err := pageFiles(root, version)
+	if err != nil {
+		return nil, "", err
+	}
 	plain, err := plainFiles(root)
-	return append(files, plain...), version, err
+	return append(append(files, page...), plain...), version, err
 }
 
 // packageVersion reads the version of the npm package.

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 )
 
-// plain are the files of web/ that are served as they are: the demo page, what the
+// plain are the files of web/ that are served as they are: what the
 // shim imports only when it is wanted, the entries of the npm package beside it, and
 // the types.
-var plain = []string{"demo.*", iterateName, "react.js", "socket.js", "*.d.ts"}
+var plain = []string{iterateName, "react.js", "socket.js", "*.d.ts"}
 
 func plainFiles(root string) ([]file, error) {
 	var files []file
@@ -26,11 +26,7 @@ func plainFiles(root string) ([]file, error) {
 			if err != nil {
 				return nil, err
 			}
-			name := filepath.Base(path)
-			if name == "demo.html" {
-				name = "index.html"
-			}
-			files = append(files, file{name: name, data: data})
+			files = append(files, file{name: filepath.Base(path), data: data})
 		}
 	}
 	return files, nil

@@ -29,7 +29,13 @@ func sources(t *testing.T) string {
 	put(t, root, "web/iterate.js", "import './longwire.js'")
 	put(t, root, "web/react.js", "import './longwire.js'")
 	put(t, root, "web/socket.js", "import './longwire.js'")
+	put(t, root, "web/demo.js", "import { build } from './longwire.js';\nimport { named } from './demo.part.js';\nnamed(build());\nvoid import('./inspector.js');\n")
+	put(t, root, "web/demo.part.js", "export const named = (what) => console.log('the demo has', what);\n")
+	put(t, root, "web/demo.css", "p {\n  margin: 0;\n}\n")
+	put(t, root, "web/inspector.js", "import { words } from './inspector/words.js';\n"+versionLine+"\nexport const said = words(VERSION);\n")
+	put(t, root, "web/inspector/words.js", "export const words = (version) => `of ${version}`;\n")
 	put(t, root, "web/types.d.ts", "export {};")
+	put(t, root, "web/types.inspector.d.ts", "export {};")
 	return root
 }
 
@@ -104,9 +110,24 @@ func TestBuild(t *testing.T) {
 			t.Errorf("%s lacks the version %q", wasm, version)
 		}
 	})
+	t.Run("the inspector is one file and carries the version", func(t *testing.T) {
+		if got := first["inspector.js"]; strings.Contains(got, "import") || !strings.Contains(got, "'"+version+"'") && !strings.Contains(got, `"`+version+`"`) {
+			t.Errorf("inspector.js: want no import and the version %q:\n%s", version, got)
+		}
+	})
+	t.Run("the demo is one file that shares the shim, and loads the inspector when it wants it", func(t *testing.T) {
+		for _, want := range []string{`from"./longwire.js"`, `import("./inspector.js")`, "the demo has"} {
+			if got := first["demo.js"]; !strings.Contains(got, want) {
+				t.Errorf("demo.js lacks %s:\n%s", want, got)
+			}
+		}
+	})
 	t.Run("every file has variants that hold the same, and older builds are gone", func(t *testing.T) {
 		var want []string
-		for _, name := range []string{wasm, exec, "longwire.js", "longwire.js.map", "index.html", "iterate.js", "react.js", "socket.js", "types.d.ts"} {
+		for _, name := range []string{
+			wasm, exec, "longwire.js", "longwire.js.map", "iterate.js", "react.js", "socket.js", "inspector.js", "inspector.js.map",
+			"index.html", "demo.js", "demo.js.map", "demo.css", "demo.css.map", "types.d.ts", "types.inspector.d.ts",
+		} {
 			want = append(want, name, name+".br", name+".gz")
 			if got := unbrotli(t, first[name+".br"]); got != first[name] {
 				t.Errorf("%s.br holds %d bytes, want those of the file", name, len(got))
@@ -153,6 +174,9 @@ func TestBuildNamesWhatIsWrong(t *testing.T) {
 		{"no constants", "web/longwire.js", "export {}", "web/longwire.js holds this 0 times, want once: const BUILD ="},
 		{"constants twice", "web/longwire.js", strings.Repeat(string(devConstants.lines())+"\n", 2), "holds this 2 times"},
 		{"a syntax error in the shim", "web/longwire.js", string(devConstants.lines()) + "\nexport const (", "web/longwire.js:6: Expected identifier"},
+		{"an inspector without a version", "web/inspector.js", "export {}", "web/inspector.js holds this line 0 times, want once: const VERSION ="},
+		{"a syntax error in the inspector", "web/inspector/words.js", "export const (", "web/inspector/words.js:1: Expected identifier"},
+		{"a part of the demo that is not there", "web/demo.js", "import './demo.none.js'", `web/demo.js:1: Could not resolve "./demo.none.js"`},
 		{"a Go error in the wasm", "wasm/main.go", "package main\nfunc main() { 1 }", "main.go:2:15: 1 (untyped int constant) is not used"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ func (h *Hub) state(s reconnect.Status) wire.HubState {
 	f := wire.HubState{
 		State: s.State.String(), Cause: s.Cause, Reason: s.Reason, Hint: s.Hint, Asleep: h.asleep,
 		Attempt: int64(s.Attempt), Since: epochMs(s.Since), NextRetry: epochMs(s.NextRetry), NotBefore: epochMs(s.Floor),
-		Session: s.Session, User: s.User, Interrupted: s.Interrupted, Stale: s.Stale.Milliseconds(), Tabs: int64(len(h.tabs)), Room: h.room, Totals: totals(h.m.Totals()),
+		Session: s.Session, User: s.User, Interrupted: s.Interrupted, Stale: s.Stale.Milliseconds(), RTT: s.RTT.Microseconds(), Tabs: int64(len(h.tabs)), Room: h.room, Totals: totals(h.m.Totals()),
 	}
 	if s.State == reconnect.Live {
 		f.HasHeard, f.Heard = true, reconnect.Elapsed(h.heardAt, h.now).Milliseconds()

@@ -115,6 +115,7 @@ export class Connection extends EventTarget {
       lastClose: 'code' in s ? { code: s.code, reason: s.closed } : null,
       interrupted: !!s.interrupted,
       staleMs: s.stale ?? 0,
+      rttMs: s.rtt ? s.rtt / 1000 : null,
       session: s.session ?? '',
       user: s.user ?? '',
       pending: this.#outbox.size,

@@ -43,7 +43,7 @@ export const checkOptions = (options) => {
 /** @param {string} stream @param {Types.SubscribeOptions} options */
 export const checkStream = (stream, options) => {
   if (stream !== '' && !(typeof stream === 'string' && streamName.test(stream)))
-    wrong('stream', 'must be at most 128 characters of A-Z a-z 0-9 . _ : / -');
+    wrong('stream', 'must be at most 128 of A-Z a-z 0-9 ._:/-');
   checkOptions(options);
   const { from } = options;
   if (

@@ -189,7 +189,7 @@ export class Outbox {
       // The hub has an eye on what it has; without one nobody does.
       const expires = m.posted ? m.expires + 2 * cancelMs : m.expires;
       if (expires <= now) {
-        this.fail(id, 'expired', 'nobody accepted it in time', m.at ? 'unknown' : 'not-sent');
+        this.fail(id, 'expired', 'not accepted in time', m.at ? 'unknown' : 'not-sent');
         continue;
       }
       next = Math.min(next, expires);
