@@ -89,13 +89,13 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *conn {
 	return c
 }
 
-// pinged notes a ping of the WebSocket layer: the writer answers it, and only the
+// pinged notes a ping of the WebSocket layer: the worker answers it, and only the
 // latest if they come faster, as RFC 6455 section 5.5.3 allows.
 func (c *conn) pinged(_ context.Context, payload []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pong = append([]byte{}, payload...)
-	poke(c.wake)
+	c.wake()
 	return false
 }
 
@@ -173,8 +173,10 @@ func (c *conn) greet() {
 		enter(c, &c.subs, c.recheck, call)
 	}
 	c.mu.Unlock()
+	c.sentAt = c.s.clock()
 	c.s.wg.Go(c.readLoop)
-	c.s.wg.Go(c.writeLoop)
+	c.s.wg.Add(1) // until the worker lets go of it
+	c.worker.start(c)
 }
 
 // dismiss closes a connection that gets no welcome.

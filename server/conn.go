@@ -18,9 +18,9 @@ const (
 )
 
 // conn is one connection: a set of cursors, and little else. Three kinds of
-// goroutines work on it: the reader takes frames apart and hands them on, the
-// writer is the only one that writes data, and two lanes, which exist only while
-// they have something to do, call the application.
+// goroutines work on it: the reader, its own, takes frames apart and hands them on; a
+// worker, which many connections share, is the only one that writes data; and two
+// lanes, which exist only while they have something to do, call the application.
 type conn struct {
 	s        *Server
 	identity Identity
@@ -34,7 +34,14 @@ type conn struct {
 	base    bool // the client speaks the base frames only
 	batch   bool // the client reads events frames and arrays of frames
 
-	wake   chan struct{} // there may be something to write
+	worker *worker
+	job    job   // guarded by the worker's mu
+	alarm  alarm // of the worker's goroutine
+
+	// When something was last written, and when a ping was, by the server's clock. Who
+	// has the connection in hand writes them.
+	sentAt, askedAt, pingedAt time.Duration
+
 	room   chan struct{} // there may be room for another frame
 	stop   chan struct{} // closed with the first close or end
 	paused atomic.Bool   // the reader waits for room: silence is our doing
@@ -65,7 +72,8 @@ func newConn(s *Server, id Identity) *conn {
 		identity: id,
 		sock:     newSocket(s),
 		greeting: true,
-		wake:     make(chan struct{}, 1),
+		worker:   s.workers.pick(),
+		askedAt:  -1,
 		room:     make(chan struct{}, 1),
 		stop:     make(chan struct{}),
 	}
@@ -79,7 +87,7 @@ func poke(signal chan<- struct{}) {
 	}
 }
 
-// close asks the writer to send what is queued besides events, and then a close
+// close asks the worker to send what is queued besides events, and then a close
 // frame. It reports whether the connection was open until now. It does not wait.
 func (c *conn) close(how *closing) bool {
 	c.mu.Lock()
@@ -98,6 +106,7 @@ func (c *conn) closeLocked(how *closing) bool {
 		c.sock.interrupt()
 	} else {
 		c.sock.finish()
+		c.wake()
 	}
 	return true
 }
@@ -125,6 +134,7 @@ func (c *conn) end() {
 	c.mu.Unlock()
 
 	_ = c.sock.Close() // nobody is left to tell
+	c.wake()           // for the worker to let it go
 	for _, f := range follows {
 		f.drop(c.s)
 	}
@@ -158,7 +168,7 @@ func (c *conn) answerLocked(f wire.Frame) {
 	text := f.Append(nil)
 	c.control = append(c.control, text)
 	c.controlBytes += len(text)
-	poke(c.wake)
+	c.wake()
 }
 
 // hasRoom reports whether one more frame of the client can be taken in.
@@ -213,16 +223,16 @@ func drive[T any](c *conn, l *lane[T], do func(T)) {
 	}
 }
 
-// due says what the passing of time asks of the writer.
+// due says what the passing of time asks of who writes.
 type due struct {
 	heartbeat, ping, silent, expired bool
 }
 
 func (d due) anything() bool { return d != due{} }
 
-// look judges by elapsed time what is due, and how long the writer may sleep when
-// nothing is. sent is when something was last written, asked and pinged when the write
-// of the last ping began and ended, all by the server's clock.
+// look judges by elapsed time what is due, and how long nothing will be when nothing
+// is. sent is when something was last written, asked and pinged when the write of the
+// last ping began and ended, all by the server's clock.
 func (c *conn) look(sent, asked, pinged time.Duration) (d due, sleep time.Duration) {
 	now, interval := c.s.clock(), c.s.opts.Heartbeat
 	heard := time.Duration(c.sock.heard.Load())

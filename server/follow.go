@@ -34,11 +34,11 @@ func (f *follow) drop(s *Server) {
 }
 
 // place puts the cursor at after in the log, but never forward in the same one.
-func (f *follow) place(log *stream.Log, after uint64, wake chan<- struct{}) {
+func (f *follow) place(c *conn, log *stream.Log, after uint64) {
 	switch {
 	case f.cursor == nil || f.cursor.Log() != log:
 		f.lift()
-		f.cursor = log.Cursor(after, wake)
+		f.cursor = log.Cursor(after, c.worker, c)
 	case after < f.cursor.After():
 		f.cursor.Seek(after)
 	}
@@ -65,8 +65,8 @@ func (c *conn) ask(f *follow, want wire.Want, learned *flight) wire.Answer {
 	switch {
 	case !want.Has:
 		if !c.s.snapshots.mayHave(f.topic) {
-			f.place(log, head, c.wake)
-			poke(c.wake)
+			f.place(c, log, head)
+			c.wake()
 			return a
 		}
 	case want.Epoch != log.Epoch():
@@ -76,15 +76,15 @@ func (c *conn) ask(f *follow, want wire.Want, learned *flight) wire.Answer {
 	case want.After < first:
 		gap = "the log no longer reaches back to the position"
 	default:
-		f.place(log, want.After, c.wake)
+		f.place(c, log, want.After)
 		f.replay = f.cursor.After() < head
-		poke(c.wake)
+		c.wake()
 		return a
 	}
 	a.Resync, f.untold = true, false
 	c.s.counters.resyncs.Add(1)
 	c.owe(f, gap, learned)
-	poke(c.wake)
+	c.wake()
 	return a
 }
 
@@ -96,7 +96,7 @@ func (c *conn) owe(f *follow, gap string, learned *flight) {
 	f.owed, f.overtaken, f.gap = true, 0, gap
 	f.flight = learned
 	if learned == nil && c.s.snapshots.hasFunction(f.topic) {
-		f.flight = c.s.snapshots.join(f.topic, c.identity, c.wake)
+		f.flight = c.s.snapshots.join(f.topic, c)
 	}
 }
 
@@ -113,7 +113,7 @@ func (c *conn) pay(f *follow, o *output) {
 		result = *done
 		if result.frame != nil && (result.epoch != log.Epoch() || log.First() > result.seq) {
 			if f.overtaken++; f.overtaken < 2 {
-				f.flight = c.s.snapshots.join(f.topic, c.identity, c.wake)
+				f.flight = c.s.snapshots.join(f.topic, c)
 				return
 			}
 			result = snapshotResult{reason: "the snapshot was overtaken by its log twice"}
@@ -125,7 +125,7 @@ func (c *conn) pay(f *follow, o *output) {
 		c.reset(f, o, cmp.Or(result.reason, f.gap, "the stream has no snapshot"))
 		return
 	}
-	f.place(log, result.seq, c.wake)
+	f.place(c, log, result.seq)
 	if untold {
 		c.announce(f, o, f.gap)
 	}
@@ -137,7 +137,7 @@ func (c *conn) pay(f *follow, o *output) {
 func (c *conn) reset(f *follow, o *output, reason string) {
 	log := f.topic.log()
 	first, head := log.Bounds()
-	f.place(log, head, c.wake)
+	f.place(c, log, head)
 	c.s.counters.resets.Add(1)
 	o.frame(wire.Reset{Stream: f.topic.name, Seq: head, Epoch: log.Epoch(), First: first, Reason: reason}, c.batch)
 }
@@ -176,21 +176,34 @@ func (c *conn) read(f *follow, o *output) {
 	if f.owed {
 		c.pay(f, o)
 	}
-	if f.owed || f.cursor == nil || !f.cursor.Pending() || o.isFull() {
+	if f.owed || f.cursor == nil || !f.cursor.Pending() {
+		return
+	}
+	if o.isFull() {
+		o.more = true
 		return
 	}
 	if f.replay && !c.s.replays.take(c) {
-		return // wake is poked when it is our turn
+		return // it is woken when its turn comes
 	}
 	from, data, err := f.cursor.Next(o.data[:0], o.left())
 	o.data = data
 	if err != nil {
 		f.replay = false
 		c.fall(f, o, err)
+		o.more = true
 		return
 	}
-	f.replay = f.replay && f.cursor.Pending()
-	o.events(f.topic.name, from, data, c.batch)
+	if f.cursor.Pending() {
+		o.more = true
+	} else {
+		f.replay = false
+	}
+	if m := c.worker.shared.message(f.topic, o, from, data, c.batch); m != nil {
+		o.share(m, c.batch)
+	} else {
+		o.events(f.topic.name, from, data, c.batch)
+	}
 }
 
 // find returns the follow of the named stream, or nil. It needs c.mu.

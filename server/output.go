@@ -20,7 +20,13 @@ const (
 // written from where it is.
 type output struct {
 	buf       []byte
-	tail, end []byte // shared, and what follows it
+	tail, end []byte   // shared, and what follows it
+	lone      *message // shared; all there is, if it is not nil
+	array     bool     // lone may become part of an array
+	pieces    [3][]byte
+
+	more  bool // there is more to write after it
+	pings bool // it has a ping
 
 	start, n int // of the message being built, and its frames so far
 
@@ -47,17 +53,29 @@ func (o *output) release() {
 	outputs.Put(o)
 }
 
+// isEmpty reports whether there is nothing to write.
+func (o *output) isEmpty() bool { return len(o.buf) == 0 && o.lone == nil }
+
+// holdsMessage reports whether there is a message, finished or not.
+func (o *output) holdsMessage() bool { return o.frames > 0 || o.n > 0 || o.lone != nil }
+
 // maxHeader is the room for the header of a server's frame, which has no mask.
 const maxHeader = 10
 
 // isFull reports whether o should be written before more is added.
-func (o *output) isFull() bool { return o.tail != nil || len(o.buf) >= wire.BatchBytes }
+func (o *output) isFull() bool { return o.tail != nil || o.left() <= 0 }
 
-func (o *output) left() int { return wire.BatchBytes - len(o.buf) }
+func (o *output) left() int {
+	if o.lone != nil {
+		return wire.BatchBytes - len(o.lone.frame)
+	}
+	return wire.BatchBytes - len(o.buf)
+}
 
 // begin makes room for another frame: in the message being built if it may be an
 // array, else in a new one.
 func (o *output) begin(array bool) {
+	o.unshare()
 	if o.n > 0 && array {
 		o.buf = append(o.buf, ',')
 	} else {
@@ -72,6 +90,10 @@ func (o *output) begin(array bool) {
 // finish ends the message being built, if there is one, and puts its header in
 // place.
 func (o *output) finish() {
+	if o.lone != nil {
+		o.batches = append(o.batches, o.lone.events)
+		o.frames++
+	}
 	if o.held > 0 {
 		o.batches = append(o.batches, o.held)
 		o.held = 0
@@ -112,6 +134,7 @@ func (o *output) text(frame []byte, array bool) {
 
 // control adds a WebSocket control frame.
 func (o *output) control(opcode byte, payload []byte) {
+	o.unshare()
 	o.finish()
 	o.buf = appendHeader(o.buf, opcode, len(payload))
 	o.buf = append(o.buf, payload...)
@@ -127,6 +150,7 @@ func (o *output) shared(stream string, prefix, body, suffix []byte, array bool) 
 		o.buf = append(append(append(o.buf, prefix...), body...), suffix...)
 		return
 	}
+	o.unshare()
 	if size > wire.LargeFrame {
 		o.frame(wire.Heartbeat{Next: int64(size), Stream: stream}, false)
 	}
@@ -147,11 +171,7 @@ func (o *output) events(stream string, from uint64, data [][]byte, batch bool) {
 		o.shared(stream, empty[:len(empty)-1], data[0], empty[len(empty)-1:], batch)
 		o.held++
 	case len(data) > 1 && batch:
-		o.raw = o.raw[:0]
-		for _, d := range data {
-			o.raw = append(o.raw, d)
-		}
-		o.frame(wire.Events{From: from, Stream: stream, Data: o.raw}, batch)
+		o.frame(wire.Events{From: from, Stream: stream, Data: o.raws(data)}, batch)
 		o.held += len(data)
 	default:
 		for i, d := range data {
@@ -159,6 +179,31 @@ func (o *output) events(stream string, from uint64, data [][]byte, batch bool) {
 			o.held++
 		}
 	}
+}
+
+// raws returns data as a frame takes it, until the next call.
+func (o *output) raws(data [][]byte) []wire.Raw {
+	o.raw = o.raw[:0]
+	for _, d := range data {
+		o.raw = append(o.raw, d)
+	}
+	return o.raw
+}
+
+// parts returns what to write, once it is finished.
+func (o *output) parts() [][]byte {
+	if o.lone != nil {
+		return append(o.pieces[:0], o.lone.frame)
+	}
+	return append(o.pieces[:0], o.buf, o.tail, o.end)
+}
+
+// size returns how many bytes that is.
+func (o *output) size() (n int) {
+	for _, p := range o.parts() {
+		n += len(p)
+	}
+	return n
 }
 
 // appendHeader appends the header of an unfragmented, unmasked frame.

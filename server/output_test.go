@@ -21,7 +21,7 @@ func received(t *testing.T, o *output) []string {
 	client, srv := net.Pipe()
 	go func() {
 		defer srv.Close() //nolint:errcheck // test
-		for _, part := range [][]byte{o.buf, o.tail, o.end} {
+		for _, part := range o.parts() {
 			_, _ = srv.Write(part)
 		}
 	}()

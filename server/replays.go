@@ -25,8 +25,8 @@ type replay struct {
 	place *list.Element              // in the queue, nil: not waiting
 }
 
-// take reports whether c has a turn. If not it is in the queue now, and its wake is
-// poked when the turn comes.
+// take reports whether c has a turn. If not it is in the queue now, and is woken when
+// the turn comes.
 func (r *replays) take(c *conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *replays) give(c *conn) {
 	c.replay.turn.Store(turn)
 }
 
-// done ends c's turn, if it has one. The writer calls it after each write, and when
+// done ends c's turn, if it has one. It is called after each write, and when
 // there is nothing to write.
 func (r *replays) done(c *conn) {
 	if c.replay.turn.Load() == nil {
@@ -94,5 +94,5 @@ func (r *replays) end(c *conn) {
 	next := r.queue.Remove(first).(*conn)
 	next.replay.place = nil
 	r.give(next)
-	poke(next.wake)
+	next.wake()
 }

@@ -28,6 +28,7 @@ type Server struct {
 	admission *admission
 	gate      *gate
 	replays   replays
+	workers   workers
 	drain     drain
 	started   time.Time
 	sealed    atomic.Bool // no event is published any more
@@ -71,6 +72,7 @@ func New(options Options) (*Server, error) {
 	s.counters.init()
 	s.admission = newAdmission(&s.opts)
 	s.gate = newGate(s.opts.Admission.Welcomes)
+	s.workers.init(s)
 	s.replays.free = s.opts.Admission.Replays
 	if err := s.openStore(); err != nil {
 		return nil, err
@@ -112,7 +114,10 @@ func (s *Server) Close() error {
 		c.close(&closing{code: wire.CloseGoingAway, reason: "server closed", denial: deniedClosed})
 	}
 	s.wg.Wait()
-	s.closing.Do(func() { s.closeErr = s.store.Close() })
+	s.closing.Do(func() {
+		s.workers.stop()
+		s.closeErr = s.store.Close()
+	})
 	return s.closeErr
 }
 

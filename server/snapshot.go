@@ -24,7 +24,7 @@ type snapshots struct {
 type flight struct {
 	topic    *topic
 	identity Identity // of a session's own stream
-	waiters  map[chan<- struct{}]struct{}
+	waiters  map[*conn]struct{}
 	done     chan struct{}
 	result   atomic.Pointer[snapshotResult] // nil until done
 }
@@ -57,13 +57,13 @@ func (sn *snapshots) mayHave(t *topic) bool {
 }
 
 // join returns the run of the stream's snapshot function that is under way, or
-// starts one. wake is poked when it is done.
-func (sn *snapshots) join(t *topic, id Identity, wake chan<- struct{}) *flight {
+// starts one. c is woken when it is done.
+func (sn *snapshots) join(t *topic, c *conn) *flight {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
 	f := t.flight
 	if f == nil {
-		f = &flight{topic: t, identity: id, waiters: make(map[chan<- struct{}]struct{}), done: make(chan struct{})}
+		f = &flight{topic: t, identity: c.identity, waiters: make(map[*conn]struct{}), done: make(chan struct{})}
 		t.flight = f
 		sn.queue = append(sn.queue, f)
 		if sn.running < sn.s.opts.Snapshots {
@@ -71,7 +71,7 @@ func (sn *snapshots) join(t *topic, id Identity, wake chan<- struct{}) *flight {
 			sn.s.wg.Go(sn.work)
 		}
 	}
-	f.waiters[wake] = struct{}{}
+	f.waiters[c] = struct{}{}
 	return f
 }
 
@@ -120,8 +120,8 @@ func (sn *snapshots) land(f *flight, r snapshotResult) {
 	}
 	f.topic.flight = nil
 	close(f.done)
-	for wake := range f.waiters {
-		poke(wake)
+	for c := range f.waiters {
+		c.wake()
 	}
 	f.waiters = nil
 }
@@ -195,7 +195,7 @@ func (c *conn) learn(topics []*topic) map[*topic]*flight {
 			if flights == nil {
 				flights = make(map[*topic]*flight)
 			}
-			flights[t] = sn.join(t, c.identity, c.wake)
+			flights[t] = sn.join(t, c)
 		}
 	}
 	if flights == nil {

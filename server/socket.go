@@ -9,13 +9,14 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
 // Sizes of the buffers of a connection. net/http's own, 4 KiB each, would live as
 // long as the connection does.
 const (
-	readBuffer = 1024
+	readBuffer = 512
 	// ctlBuffer holds one whole control frame (RFC 6455 section 5.5: at most 2 + 125
 	// bytes), so that the library below passes each on in one Write.
 	ctlBuffer = 128
@@ -27,15 +28,15 @@ const goodbye = 5 * time.Second
 var errCloseSent = errors.New("server: close frame was sent")
 
 // socket is the net.Conn below the WebSocket library. Data does not pass through
-// that library, which would frame and copy it once more: the connection's writer
-// hands whole frames to send. The library writes close frames through Write.
+// that library, which would frame and copy it once more: the connection's worker
+// hands whole frames to sendNow. The library writes close frames through Write.
 type socket struct {
 	net.Conn
-	early   []byte // arrived with the handshake, not yet read
-	timeout time.Duration
-	step    time.Duration // how often a write looks for progress
-	clock   func() time.Duration
-	heard   atomic.Int64 // by clock, when something last arrived
+	raw    syscall.RawConn // for writes that do not wait, nil: there are none
+	server *Server
+	early  []byte        // arrived with the handshake, not yet read
+	step   time.Duration // how often a write looks for progress
+	heard  atomic.Int64  // by the server's clock, when something last arrived
 
 	// frame is held from the first to the last byte of a frame. It is a channel
 	// because its holder waits for the peer.
@@ -47,8 +48,7 @@ type socket struct {
 }
 
 func newSocket(s *Server) *socket {
-	timeout := s.opts.WriteTimeout
-	return &socket{timeout: timeout, step: timeout / 4, clock: s.clock, frame: make(chan struct{}, 1)}
+	return &socket{server: s, step: s.opts.WriteTimeout / 4, frame: make(chan struct{}, 1)}
 }
 
 // hijackWriter makes websocket.Accept use a socket, with buffers of our size.
@@ -71,12 +71,13 @@ func (h *hijackWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, errors.Join(err, nc.Close())
 	}
 	h.socket.Conn = nc
+	h.socket.raw = rawConn(nc)
 	if _, ok := nc.(*tls.Conn); ok {
 		// It cannot go on after a write that timed out.
-		h.socket.step = h.socket.timeout
+		h.socket.step = h.socket.server.opts.WriteTimeout
 	}
 	h.socket.early = append([]byte(nil), early...)
-	h.socket.heard.Store(int64(h.socket.clock()))
+	h.socket.heard.Store(int64(h.socket.server.clock()))
 	return h.socket, bufio.NewReadWriter(
 		bufio.NewReaderSize(h.socket, readBuffer), bufio.NewWriterSize(h.socket, ctlBuffer)), nil
 }
@@ -96,7 +97,7 @@ func (s *socket) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *socket) hear() { s.heard.Store(int64(s.clock())) }
+func (s *socket) hear() { s.heard.Store(int64(s.server.clock())) }
 
 // Write sends one control frame of the library's.
 func (s *socket) Write(p []byte) (int, error) {
@@ -109,14 +110,44 @@ func (s *socket) Write(p []byte) (int, error) {
 	return len(p), s.write(p)
 }
 
-// send writes parts, which together are whole frames.
-func (s *socket) send(parts ...[]byte) error {
-	s.frame <- struct{}{}
+// sendNow writes parts, which together are whole frames, as far as the peer takes them
+// at once. The rest is for sendRest; held says that a frame is open until then. It
+// changes parts.
+func (s *socket) sendNow(d *direct, parts [][]byte) (rest [][]byte, held bool, err error) {
+	if s.raw == nil {
+		return parts, false, nil
+	}
+	select {
+	case s.frame <- struct{}{}:
+	default:
+		return parts, false, nil // a close frame is being written
+	}
+	if s.closeSent {
+		err = errCloseSent
+	}
+	for err == nil && len(parts) > 0 {
+		var n int
+		if n, err = d.write(s.raw, parts[0]); n < len(parts[0]) && err == nil {
+			parts[0] = parts[0][n:]
+			return parts, true, nil
+		}
+		parts = parts[1:]
+	}
+	<-s.frame
+	return nil, false, err
+}
+
+// sendRest writes what sendNow has left. It waits for the peer.
+func (s *socket) sendRest(rest [][]byte, held bool) error {
+	if !held {
+		s.frame <- struct{}{}
+	}
 	defer func() { <-s.frame }()
 	if s.closeSent {
 		return errCloseSent
 	}
-	for _, p := range parts {
+	defer s.disarm()
+	for _, p := range rest {
 		if err := s.write(p); err != nil {
 			return err
 		}
@@ -127,16 +158,16 @@ func (s *socket) send(parts ...[]byte) error {
 // write gives up when the peer has taken nothing for the timeout. A slow peer that
 // takes some goes on.
 func (s *socket) write(p []byte) error {
-	progress := s.clock()
+	progress, timeout := s.server.clock(), s.server.opts.WriteTimeout
 	for len(p) > 0 {
 		s.arm()
 		n, err := s.Conn.Write(p)
 		p = p[n:]
 		if n > 0 {
-			progress = s.clock()
+			progress = s.server.clock()
 		}
-		if err != nil && (!errors.Is(err, os.ErrDeadlineExceeded) || s.step == s.timeout ||
-			s.clock()-progress >= s.timeout || s.isOver()) {
+		if err != nil && (!errors.Is(err, os.ErrDeadlineExceeded) || s.step == timeout ||
+			s.server.clock()-progress >= timeout || s.isOver()) {
 			return err
 		}
 	}
@@ -151,6 +182,15 @@ func (s *socket) arm() {
 		deadline = s.final
 	}
 	_ = s.SetWriteDeadline(deadline) // fails only when closed, as the write will
+}
+
+// disarm takes the deadline of a write away: the next may not wait.
+func (s *socket) disarm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.final.IsZero() {
+		_ = s.SetWriteDeadline(time.Time{}) // fails only when closed, as a write will
+	}
 }
 
 func (s *socket) isOver() bool {

@@ -78,7 +78,7 @@ func (n *counters) welcomed(o outcome, resumed bool, away int64, since time.Time
 func (n *counters) wrote(o *output) {
 	n.frames.Add(o.frames)
 	n.events.Add(o.sent)
-	n.bytes.Add(uint64(len(o.buf) + len(o.tail) + len(o.end))) //nolint:gosec // lengths
+	n.bytes.Add(uint64(o.size())) //nolint:gosec // a length
 	for _, events := range o.batches {
 		n.batch.Observe(float64(events))
 	}

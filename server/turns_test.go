@@ -41,7 +41,7 @@ func runTurns(schedule []turnStep, bound, n int) error {
 	r := &replays{free: bound}
 	conns := make([]*conn, n)
 	for i := range conns {
-		conns[i] = &conn{wake: make(chan struct{}, 1)}
+		conns[i] = &conn{worker: &worker{}}
 	}
 	var queue []*conn // as it should be, but for those whose turn has come
 	for _, s := range schedule {
@@ -80,11 +80,10 @@ func runTurns(schedule []turnStep, bound, n int) error {
 			return fmt.Errorf("%v: the queue is not what it was without its beginning", s)
 		}
 		for _, c := range queue[:served] {
-			select {
-			case <-c.wake:
-			default:
+			if !c.job.again {
 				return fmt.Errorf("%v: a turn has come, and its connection is not woken", s)
 			}
+			c.job.again = false
 		}
 		queue = waiting
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -21,15 +22,21 @@ type userKey struct{ user, session string }
 
 // user lives until it has no connection here and may send a full burst again.
 type user struct {
-	live     map[string]place // by session
-	entering int              // connections on their way to a session
-	limiter  *rate.Limiter    // of messages, resent ones included
+	live     []place       // a slice: most have one, and a map weighs
+	entering int           // connections on their way to a session
+	limiter  *rate.Limiter // of messages, resent ones included
 }
 
-// place is a connection's in its session.
+// place is that of the newest connection of a session here.
 type place struct {
-	conn *conn
-	gen  uint64
+	session string
+	conn    *conn
+	gen     uint64
+}
+
+// find returns the index of a session's place, or -1.
+func (u *user) find(session string) int {
+	return slices.IndexFunc(u.live, func(p place) bool { return p.session == session })
 }
 
 func (us *users) init(s *Server) {
@@ -47,7 +54,7 @@ func (us *users) enter(name, session string) bool {
 	us.mu.Lock()
 	defer us.mu.Unlock()
 	u := us.get(userKey{user: name})
-	if u.live[session].conn == nil && len(u.live)+u.entering >= us.s.opts.Admission.UserConnections {
+	if u.find(session) < 0 && len(u.live)+u.entering >= us.s.opts.Admission.UserConnections {
 		us.drop(userKey{user: name}, u)
 		return false
 	}
@@ -74,12 +81,14 @@ func (us *users) entered(c *conn, sess Session) *user {
 		us.drop(key, u)
 		return nil
 	}
-	old := u.live[sess.ID()]
-	if old.conn == nil {
+	newest := place{sess.ID(), c, sess.Gen()}
+	i := u.find(newest.session)
+	switch {
+	case i < 0:
 		us.live++
-	}
-	if old.gen < sess.Gen() { // else it was overtaken on its way here
-		u.live[sess.ID()] = place{c, sess.Gen()}
+		u.live = append(u.live, newest)
+	case u.live[i].gen < newest.gen: // else it was overtaken on its way here
+		u.live[i] = newest
 	}
 	return u
 }
@@ -93,10 +102,14 @@ func (us *users) leave(c *conn, sess Session) {
 	us.mu.Lock()
 	defer us.mu.Unlock()
 	u := us.all[key]
-	if u == nil || u.live[sess.ID()].conn != c {
+	if u == nil {
 		return
 	}
-	delete(u.live, sess.ID())
+	i := u.find(sess.ID())
+	if i < 0 || u.live[i].conn != c {
+		return
+	}
+	u.live = slices.Delete(u.live, i, i+1)
 	us.live--
 	us.drop(key, u)
 }
@@ -106,7 +119,7 @@ func (us *users) get(key userKey) *user {
 	u := us.all[key]
 	if u == nil {
 		a := &us.s.opts.Admission
-		u = &user{live: make(map[string]place), limiter: rate.NewLimiter(rate.Limit(a.MessageRate), a.MessageBurst)}
+		u = &user{limiter: rate.NewLimiter(rate.Limit(a.MessageRate), a.MessageBurst)}
 		us.all[key] = u
 	}
 	return u

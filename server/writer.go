@@ -3,53 +3,84 @@ package server
 import (
 	"errors"
 	"os"
-	"time"
 
 	"github.com/longwire/longwire/wire"
 )
 
-// writeLoop is the only place where data is written to the connection. It sleeps
-// until one of the logs has grown, a frame was queued or something is due.
-func (c *conn) writeLoop() {
-	defer c.end()
-	w := &writer{conn: c, sent: c.s.clock(), asked: -1}
-	// The timer pokes the same channel as everybody else. (A timer's own channel
-	// would cost a select case per wake, and crashes the race detector in a synctest
-	// bubble when two goroutines meet an expired one: go1.26.)
-	timer := time.AfterFunc(c.s.opts.Heartbeat, func() { poke(c.wake) })
-	defer timer.Stop()
-	rings := c.s.clock() + c.s.opts.Heartbeat
-	for {
-		bye, err := w.flush()
-		if err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) && bye == nil {
-				c.s.counters.stalled.Add(1)
-			}
-			return
-		}
-		if bye != nil {
-			c.sayGoodbye(bye)
-			return
-		}
-		d, sleep := c.look(w.sent, w.asked, w.pinged)
-		if d.anything() {
-			if !w.act(d) {
-				return
-			}
-			continue
-		}
-		if now := c.s.clock(); rings <= now || now+sleep < rings {
-			rings = now + sleep
-			timer.Reset(sleep)
-		}
-		select {
-		case <-c.wake:
-		case <-c.stop:
-			if !c.isClosing() {
-				return
-			}
-		}
+// serve is one turn of the connection: it writes about a batch, or does what is due.
+// It runs in the connection's worker, and nothing else writes data to the connection
+// but the goroutine to which it gives what the peer does not take at once.
+func (c *conn) serve() {
+	o := outputs.Get().(*output)
+	bye := c.fill(o)
+	if o.isEmpty() && c.hasEnded() {
+		o.release()
+		c.worker.leave(c)
+		return
 	}
+	if bye == nil && (o.isEmpty() || c.alarm.at == 0) && !c.attend(o) {
+		o.release()
+		c.giveUp()
+		return
+	}
+	if o.isEmpty() {
+		more := o.more
+		o.release()
+		c.s.replays.done(c)
+		if bye == nil {
+			c.worker.rest(c, more)
+			return
+		}
+		c.s.wg.Go(func() { c.sayGoodbye(bye) })
+		c.worker.leave(c)
+		return
+	}
+	o.finish()
+	rest, held, err := c.sock.sendNow(&c.worker.direct, o.parts())
+	if len(rest) == 0 {
+		c.wrote(o, bye, err)
+		return
+	}
+	c.s.wg.Go(func() { c.wrote(o, bye, c.sock.sendRest(rest, held)) })
+}
+
+// wrote ends a turn in which o was written, or was not because of err.
+func (c *conn) wrote(o *output, bye *closing, err error) {
+	c.s.replays.done(c)
+	now := c.s.clock()
+	if o.frames > 0 {
+		c.sentAt = now // a browser's script does not see control frames
+	}
+	if o.pings {
+		c.pingedAt = now
+	}
+	c.s.counters.wrote(o)
+	more := o.more
+	o.release()
+	if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) && bye == nil {
+			c.s.counters.stalled.Add(1)
+		}
+		c.giveUp()
+		return
+	}
+	c.worker.rest(c, more)
+}
+
+// giveUp ends the connection and the turn, and not in the worker: TLS may wait for the
+// peer even to close.
+func (c *conn) giveUp() {
+	c.s.wg.Go(func() {
+		c.end()
+		c.worker.rest(c, true)
+	})
+}
+
+// hasEnded reports whether nothing can be written any more.
+func (c *conn) hasEnded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
 }
 
 // isClosing reports whether a close was asked for and can still be said.
@@ -57,44 +88,6 @@ func (c *conn) isClosing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bye != nil && !c.ended
-}
-
-// writer is the state of the write loop.
-type writer struct {
-	conn                *conn
-	sent, asked, pinged time.Duration // see look
-}
-
-// flush writes until nothing is left to write, and returns how to close then, if
-// that was asked for.
-func (w *writer) flush() (*closing, error) {
-	for {
-		o := outputs.Get().(*output)
-		bye := w.conn.fill(o)
-		if len(o.buf) == 0 {
-			o.release()
-			w.conn.s.replays.done(w.conn)
-			return bye, nil
-		}
-		err := w.write(o)
-		w.conn.s.replays.done(w.conn)
-		if err != nil {
-			return bye, err
-		}
-	}
-}
-
-// write hands o to the socket and releases it.
-func (w *writer) write(o *output) error {
-	c := w.conn
-	o.finish()
-	err := c.sock.send(o.buf, o.tail, o.end)
-	if o.frames > 0 {
-		w.sent = c.s.clock() // a browser's script does not see control frames
-	}
-	c.s.counters.wrote(o)
-	o.release()
-	return err
 }
 
 // fill puts into o what the connection has to say, up to about a batch: first what
@@ -121,12 +114,14 @@ func (c *conn) fill(o *output) *closing {
 	if n > 0 {
 		poke(c.room)
 	}
+	o.more = c.bye != nil || len(c.control) > 0
 	if c.bye != nil {
 		return c.bye
 	}
 	for i := range c.follows {
 		if o.isFull() {
 			c.turn = (c.turn + i) % len(c.follows)
+			o.more = true
 			break
 		}
 		c.read(c.follows[(c.turn+i)%len(c.follows)], o)
@@ -134,9 +129,10 @@ func (c *conn) fill(o *output) *closing {
 	return nil
 }
 
-// act does what is due. It reports false when the peer is gone.
-func (w *writer) act(d due) bool {
-	c := w.conn
+// attend puts into o what the passing of time asks for, and has the connection served
+// again when something will be due. It reports false when the peer is gone.
+func (c *conn) attend(o *output) bool {
+	d, sleep := c.look(c.sentAt, c.askedAt, c.pingedAt)
 	switch {
 	case d.silent:
 		c.s.counters.silent.Add(1)
@@ -144,20 +140,18 @@ func (w *writer) act(d due) bool {
 	case d.expired:
 		c.close(&closing{code: wire.CloseLoginExpired, reason: "login expired"})
 		return true
+	case !d.anything():
+		c.worker.alarms.set(c, c.s.clock()+sleep)
+		return true
 	}
-	o := outputs.Get().(*output)
-	if d.ping {
-		o.control(opPing, nil)
-	}
-	if d.heartbeat {
+	o.more = true
+	if d.heartbeat && !o.holdsMessage() {
 		o.frame(wire.Heartbeat{Stale: c.s.store.Stale().Milliseconds()}, false)
 	}
-	begun := c.s.clock()
-	if w.write(o) != nil {
-		return false
-	}
 	if d.ping {
-		w.asked, w.pinged = begun, c.s.clock()
+		o.control(opPing, nil)
+		o.pings = true
+		c.askedAt = c.s.clock() // its pong can be there before its write returns
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -11,29 +12,39 @@ import (
 // and then share the events between them.
 type Cursor struct {
 	log    *Log
-	signal chan<- struct{}
-	// pending is false only while the cursor stands at the head and is listed in
-	// log.caught, or when it does not follow.
-	pending atomic.Bool
+	reader any
+	// seen is the version of the log at which the cursor stood at the head and was
+	// listed to be woken, or one of the constants below.
+	seen atomic.Uint64
 
 	// Guarded by log.mu.
-	after uint64
-	slot  int // place in log.caught, or notCaught
+	waiters *Waiters // nil when the cursor follows nothing
+	after   uint64
+	slot    int // place in waiters.caught, if it is listed there
 }
 
-const notCaught = -1
+// Values of seen that no version has.
+const (
+	behind = math.MaxUint64
+	closed = behind - 1
+)
 
 // Cursor returns a cursor at the position after, which may be one that the log
 // does not cover: then the first Next says so.
 //
-// With a signal channel the cursor follows the log: an append makes a non-blocking
-// send on signal if the cursor had read everything, and Pending is true from then
-// on. The channel should have room for one element; many cursors can share it.
-// Call Close when the cursor is no longer needed. Without a channel (nil) the
-// cursor follows nothing and needs no Close.
-func (l *Log) Cursor(after uint64, signal chan<- struct{}) *Cursor {
-	c := &Cursor{log: l, signal: signal, after: after, slot: notCaught}
-	c.pending.Store(true)
+// With a notifier the cursor follows the log: once it has read everything, the next
+// append makes Pending true and notifies, and then the reader is among those that
+// Waiters.Take returns. The notifier must be comparable; cursors that share it are
+// woken together. Call Close when the cursor is no longer needed. Without one (nil)
+// the cursor follows nothing and needs no Close.
+func (l *Log) Cursor(after uint64, n Notifier, reader any) *Cursor {
+	c := &Cursor{log: l, reader: reader, after: after}
+	c.seen.Store(behind)
+	if n != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		c.waiters = l.waitersOf(n)
+	}
 	return c
 }
 
@@ -52,13 +63,15 @@ func (c *Cursor) Seek(after uint64) {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
 	c.after = after
-	c.leave()
-	c.pending.Store(true)
+	c.leave(behind)
 }
 
 // Pending reports whether Next may have something to say. It takes no lock. When
-// it is false, a cursor that follows gets a signal with the next append.
-func (c *Cursor) Pending() bool { return c.pending.Load() }
+// it is false, the reader of a cursor that follows is woken by the next append.
+func (c *Cursor) Pending() bool {
+	seen := c.seen.Load()
+	return seen != closed && seen != c.log.version.Load()
+}
 
 // Next reads the events behind the position, as many as fit into budget bytes of
 // data and at least one, appends their data to dst and moves the cursor behind
@@ -88,41 +101,50 @@ func (c *Cursor) Next(dst [][]byte, budget int) (from uint64, events [][]byte, e
 		dst = append(dst, data)
 		c.after++
 	}
-	if c.after == l.head {
-		c.join()
+	if c.after == l.head && c.waiters != nil {
+		c.list()
 	}
 	return from, dst, nil
 }
 
-// join lists the cursor among those to be told of the next append.
-func (c *Cursor) join() {
-	if c.signal == nil || c.slot != notCaught {
-		return
+// list puts the cursor among those that the next append wakes. It needs log.mu, and
+// a cursor at the head that follows.
+func (c *Cursor) list() {
+	if !c.isListed() {
+		c.slot = len(c.waiters.caught)
+		c.waiters.caught = append(c.waiters.caught, c)
 	}
-	c.slot = len(c.log.caught)
-	c.log.caught = append(c.log.caught, c)
-	c.pending.Store(false)
+	c.seen.Store(c.log.version.Load())
 }
 
-// leave undoes join.
-func (c *Cursor) leave() {
-	if c.slot == notCaught {
+// isListed needs log.mu. The place is not cleared when those that were listed are
+// woken, so it is looked up.
+func (c *Cursor) isListed() bool {
+	caught := c.waiters.caught
+	return c.slot < len(caught) && caught[c.slot] == c
+}
+
+// leave undoes list. It needs log.mu.
+func (c *Cursor) leave(seen uint64) {
+	c.seen.Store(seen)
+	if c.waiters == nil || !c.isListed() {
 		return
 	}
-	caught := c.log.caught
+	caught := c.waiters.caught
 	last := caught[len(caught)-1]
 	caught[c.slot] = last
 	last.slot = c.slot
-	c.slot = notCaught
-	c.log.caught = slices.Delete(caught, len(caught)-1, len(caught))
+	c.waiters.caught = slices.Delete(caught, len(caught)-1, len(caught))
 }
 
-// Close stops following. There is no signal after it has returned, except one
-// that was already in the channel. It can be called twice.
+// Close stops following: nothing is pending any more, and the reader is not woken
+// for this cursor once Close has returned, unless it was taken before. It can be called twice.
 func (c *Cursor) Close() {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	c.leave()
-	c.signal = nil
-	c.pending.Store(false)
+	c.leave(closed)
+	if c.waiters != nil {
+		c.waiters.forget()
+		c.waiters = nil
+	}
 }

@@ -21,8 +21,8 @@
 //     reads n+1 after it, on every cursor.
 //  3. A position is covered when its epoch is the log's and First <= after <=
 //     Head. What follows a covered position is there in full.
-//  4. Appending never waits for a reader, and costs per follower that has read
-//     everything, not per follower that is behind, per entry or per log.
+//  4. Appending never waits for a reader, and costs per [Notifier], not per follower,
+//     per entry or per log.
 //
 // All methods are safe for concurrent use.
 package stream

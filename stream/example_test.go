@@ -17,7 +17,7 @@ func Example() {
 	first, head := log.Bounds()
 	fmt.Println("covers", first, "to", head)
 
-	cursor := log.Cursor(3, nil) // a reader that has handled event 3
+	cursor := log.Cursor(3, nil, nil) // a reader that has handled event 3
 	from, events, err := cursor.Next(nil, 1024)
 	if err != nil {
 		panic(err)
@@ -39,7 +39,7 @@ func ExampleCursor_Next_fellOff() {
 			panic(err)
 		}
 	}
-	cursor := log.Cursor(3, nil)
+	cursor := log.Cursor(3, nil, nil)
 	_, _, err := cursor.Next(nil, 1024)
 	fmt.Println(err)
 	cursor.Seek(log.Head()) // from now on, after a snapshot say
@@ -63,8 +63,8 @@ func ExampleLog_Covers() {
 // A signal says that there is something to read, to whoever has read all there was.
 func ExampleLog_Cursor() {
 	log := stream.NewLog("epoch-1", stream.Limits{})
-	signal := make(chan struct{}, 1)
-	cursor := log.Cursor(0, signal)
+	signal := make(stream.Signal, 1)
+	cursor := log.Cursor(0, signal, nil)
 	defer cursor.Close()
 
 	_, events, err := cursor.Next(nil, 1024)
@@ -73,7 +73,7 @@ func ExampleLog_Cursor() {
 	if _, err = log.Append([]byte(`"hello"`)); err != nil {
 		panic(err)
 	}
-	<-signal
+	(<-signal).Take(nil, 1)
 	from, events, err := cursor.Next(nil, 1024)
 	fmt.Printf("%d: %s %v\n", from, events[0], err)
 	// Output:

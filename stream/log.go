@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -85,7 +86,9 @@ type Log struct {
 	bytes   int64 // of entries
 	sealed  bool
 	void    bool
-	caught  []*Cursor
+	waiters []*Waiters
+
+	version atomic.Uint64 // grows, under mu, with all that is news to a reader
 }
 
 // NewLog returns an empty log at head 0. The epoch must be new whenever numbering
@@ -132,19 +135,12 @@ func (l *Log) push(e entry) {
 	}
 }
 
-// wake tells the followers that had read everything. Each is told once until it
-// has read everything again, so a burst costs it one signal.
+// wake tells the notifiers of followers that had read everything.
 func (l *Log) wake() {
-	for i, c := range l.caught {
-		l.caught[i] = nil
-		c.slot = notCaught
-		c.pending.Store(true)
-		select {
-		case c.signal <- struct{}{}:
-		default: // one is waiting there already
-		}
+	l.version.Add(1)
+	for _, w := range l.waiters {
+		w.grow()
 	}
-	l.caught = l.caught[:0]
 }
 
 func (l *Log) expire(now time.Time) {

@@ -64,7 +64,7 @@ func TestZeroIsAPosition(t *testing.T) {
 	if !l.Covers("e", 0) || l.Covers("other", 0) {
 		t.Error("an empty log covers 0 of its own epoch, and nothing else")
 	}
-	c := l.Cursor(0, nil)
+	c := l.Cursor(0, nil, nil)
 	appendEvent(t, l, "a")
 	if from, events := next(t, c); from != 1 || !reflect.DeepEqual(events, []string{"a"}) {
 		t.Errorf("Next = %d, %q; want 1, [a]", from, events)
@@ -76,7 +76,7 @@ func TestNextKeepsItsBudgetButReadsAtLeastOne(t *testing.T) {
 	for _, data := range []string{"1234567890", "12", "34", "56"} {
 		appendEvent(t, l, data)
 	}
-	c := l.Cursor(0, nil)
+	c := l.Cursor(0, nil, nil)
 	for _, want := range []int{1, 2, 1, 0} {
 		_, events, err := c.Next(nil, 5)
 		if len(events) != want || err != nil {
@@ -102,7 +102,7 @@ func TestAppendCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	copy(data, "after!")
-	if _, events := next(t, l.Cursor(0, nil)); !reflect.DeepEqual(events, []string{"before"}) {
+	if _, events := next(t, l.Cursor(0, nil, nil)); !reflect.DeepEqual(events, []string{"before"}) {
 		t.Errorf("read %q", events)
 	}
 }
@@ -121,36 +121,40 @@ func TestLimitsNameWhatIsWrong(t *testing.T) {
 
 func TestFollowerIsToldOnceUntilItHasReadEverything(t *testing.T) {
 	l := stream.NewLog("e", stream.Limits{})
-	signal := make(chan struct{}, 10)
-	c := l.Cursor(0, signal)
+	bell := newNotifier()
+	c := l.Cursor(0, bell, "reader")
 	next(t, c)
 	for range 3 {
 		appendEvent(t, l, "x")
 	}
-	if got := len(signal); got != 1 || !c.Pending() {
-		t.Errorf("signals for a burst: %d, pending %v; want 1, true", got, c.Pending())
+	if got := bell.woken(); !reflect.DeepEqual(got, []any{"reader"}) || !c.Pending() {
+		t.Errorf("woken for a burst: %v, pending %v; want the reader once, true", got, c.Pending())
+	}
+	appendEvent(t, l, "x")
+	if got := bell.woken(); got != nil {
+		t.Errorf("woken again before it has read: %v", got)
 	}
 	next(t, c)
 	if c.Pending() {
 		t.Error("pending at the head")
 	}
 	appendEvent(t, l, "x")
-	if got := len(signal); got != 2 {
-		t.Errorf("signals after it had read everything: %d, want 2", got)
+	if got := bell.woken(); len(got) != 1 {
+		t.Errorf("woken after it had read everything: %v, want it once", got)
 	}
 	next(t, c)
 	c.Close()
 	c.Close()
 	appendEvent(t, l, "x")
-	if got := len(signal); got != 2 {
-		t.Errorf("signals after Close: %d, want 2", got)
+	if got := bell.woken(); got != nil || c.Pending() {
+		t.Errorf("woken after Close: %v, pending %v", got, c.Pending())
 	}
 }
 
 func TestSeekWakesNobodyButIsPending(t *testing.T) {
 	l := stream.NewLog("e", stream.Limits{})
-	signal := make(chan struct{}, 10)
-	c := l.Cursor(0, signal)
+	bell := newNotifier()
+	c := l.Cursor(0, bell, "reader")
 	appendEvent(t, l, "a")
 	next(t, c)
 	c.Seek(0)
@@ -158,8 +162,8 @@ func TestSeekWakesNobodyButIsPending(t *testing.T) {
 		t.Error("not pending after Seek")
 	}
 	appendEvent(t, l, "b")
-	if got := len(signal); got != 0 {
-		t.Errorf("signals for a cursor that is behind: %d, want 0", got)
+	if got := bell.woken(); got != nil {
+		t.Errorf("woken although it is behind: %v", got)
 	}
 	if from, events := next(t, c); from != 1 || !reflect.DeepEqual(events, []string{"a", "b"}) {
 		t.Errorf("Next = %d, %q", from, events)
@@ -169,18 +173,18 @@ func TestSeekWakesNobodyButIsPending(t *testing.T) {
 func TestFollowersLeaveInAnyOrder(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		l := stream.NewLog("e", stream.Limits{})
-		signal := make(chan struct{}, 10)
+		bell := newNotifier()
 		var cursors []*stream.Cursor
-		for range order {
-			c := l.Cursor(0, signal)
+		for n := range order {
+			c := l.Cursor(0, bell, n)
 			next(t, c)
 			cursors = append(cursors, c)
 		}
 		cursors[order[0]].Close()
 		cursors[order[1]].Close()
 		appendEvent(t, l, "x")
-		if got := len(signal); got != 1 || !cursors[order[2]].Pending() {
-			t.Errorf("order %v: %d signals with one follower left", order, got)
+		if got := bell.woken(); !reflect.DeepEqual(got, []any{order[2]}) || !cursors[order[2]].Pending() {
+			t.Errorf("order %v: %v woken with one follower left", order, got)
 		}
 	}
 }
@@ -256,11 +260,11 @@ type modelRun struct {
 	m       model
 	log     *stream.Log
 	readers []*modelReader
-	signal  chan struct{}
+	bell    notifier
 }
 
 func (r *modelRun) all(schedule []step) error {
-	r.log, r.signal = stream.NewLog("e", r.m.limits), make(chan struct{}, 1)
+	r.log, r.bell = stream.NewLog("e", r.m.limits), newNotifier()
 	for i, s := range schedule {
 		err := r.step(s)
 		if err == nil {
@@ -287,7 +291,9 @@ func (r *modelRun) step(s step) error {
 	case "restore":
 		return r.restore(s)
 	case "cursor":
-		r.readers = append(r.readers, &modelReader{r.log.Cursor(uint64(position), r.signal), position})
+		reader := &modelReader{after: position}
+		reader.Cursor = r.log.Cursor(uint64(position), r.bell, reader)
+		r.readers = append(r.readers, reader)
 	}
 	if len(r.readers) == 0 {
 		return nil
@@ -359,8 +365,8 @@ func TestManyWritersAndReaders(t *testing.T) {
 	}
 	for range readers {
 		wg.Go(func() {
-			signal := make(chan struct{}, 1)
-			c := l.Cursor(0, signal)
+			bell := newNotifier()
+			c := l.Cursor(0, bell, nil)
 			defer c.Close()
 			for at := uint64(0); at < writers*each; {
 				from, data, err := c.Next(nil, 100)
@@ -369,7 +375,7 @@ func TestManyWritersAndReaders(t *testing.T) {
 					return
 				}
 				if len(data) == 0 {
-					<-signal
+					(<-bell).Take(nil, 1)
 					continue
 				}
 				if from != at+1 {
@@ -401,9 +407,8 @@ func TestReadersComeAndGoWhileOthersAppend(t *testing.T) {
 	}
 	for range 8 {
 		readers.Go(func() {
-			signal := make(chan struct{}, 1)
 			for range 300 {
-				c := l.Cursor(l.Head(), signal)
+				c := l.Cursor(l.Head(), newNotifier(), nil)
 				at := c.After()
 				for range 5 {
 					from, data, err := c.Next(nil, 3)
@@ -430,16 +435,17 @@ func BenchmarkAppend(b *testing.B) {
 	for _, followers := range []int{0, 1, 1000} {
 		b.Run(fmt.Sprintf("followers=%d", followers), func(b *testing.B) {
 			l := stream.NewLog("e", stream.Limits{})
-			signal := make(chan struct{}, 1)
+			bell := newNotifier()
 			cursors := make([]*stream.Cursor, followers)
 			for i := range cursors {
-				cursors[i] = l.Cursor(0, signal)
+				cursors[i] = l.Cursor(0, bell, nil)
 			}
 			var buf [][]byte
 			data := []byte(strings.Repeat("x", 150))
 			b.ReportAllocs()
 			for b.Loop() {
 				b.StopTimer()
+				bell.woken()
 				for _, c := range cursors {
 					_, buf, _ = c.Next(buf[:0], 1<<20)
 				}
@@ -452,8 +458,9 @@ func BenchmarkAppend(b *testing.B) {
 	}
 	b.Run("followers=1000, none has read", func(b *testing.B) {
 		l := stream.NewLog("e", stream.Limits{})
+		bell := newNotifier()
 		for range 1000 {
-			l.Cursor(0, make(chan struct{}, 1))
+			l.Cursor(0, bell, nil)
 		}
 		data := []byte(strings.Repeat("x", 150))
 		b.ReportAllocs()
@@ -476,7 +483,7 @@ func BenchmarkNext(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			c := l.Cursor(0, make(chan struct{}, 1))
+			c := l.Cursor(0, newNotifier(), nil)
 			var buf [][]byte
 			b.ReportAllocs()
 			for b.Loop() {

@@ -38,7 +38,7 @@ func (r *modelRun) restore(s step) error {
 	r.log = restored
 	for _, reader := range r.readers { // each comes back with its position
 		reader.Close()
-		reader.Cursor = r.log.Cursor(uint64(reader.after), r.signal)
+		reader.Cursor = r.log.Cursor(uint64(reader.after), r.bell, reader)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func TestRestoredEventWithoutData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, data, err := l.Cursor(0, nil).Next(nil, 1); err != nil || len(data) != 1 || data[0] == nil {
+	if _, data, err := l.Cursor(0, nil, nil).Next(nil, 1); err != nil || len(data) != 1 || data[0] == nil {
 		t.Errorf("Next = %#v, %v; want one event that is not nil", data, err)
 	}
 }
@@ -123,22 +123,20 @@ func TestVoidEndsALogAndTellsItsReaders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	signal := make(chan struct{}, 1)
-	caughtUp, behind := log.Cursor(3, signal), log.Cursor(1, nil)
+	bell := newNotifier()
+	caughtUp, behind := log.Cursor(3, bell, "reader"), log.Cursor(1, nil, nil)
 	if _, data, err := caughtUp.Next(nil, 100); err != nil || len(data) > 0 || caughtUp.Pending() {
 		t.Fatalf("Next at the head: %d events, %v, pending %v", len(data), err, caughtUp.Pending())
 	}
 	log.Void()
 	log.Void()
-	select {
-	case <-signal:
-	default:
-		t.Error("no signal")
+	if woken := bell.woken(); len(woken) != 1 {
+		t.Errorf("woken: %v, want the one that had read everything", woken)
 	}
 	if !caughtUp.Pending() {
 		t.Error("Pending is false, although there is something to be told")
 	}
-	for _, c := range []*stream.Cursor{caughtUp, behind, log.Cursor(3, nil)} {
+	for _, c := range []*stream.Cursor{caughtUp, behind, log.Cursor(3, nil, nil)} {
 		if _, data, err := c.Next(nil, 100); !errors.Is(err, stream.ErrVoid) || len(data) > 0 {
 			t.Errorf("Next: %d events, %v, want ErrVoid", len(data), err)
 		}

@@ -14,9 +14,9 @@ func windowFor(n int) int { return min(max(512*1000/n, 64), 512) }
 
 // budgets of the design for a number of connections.
 var fanOutBudgets = map[int]struct{ receipt, rate string }{
-	100:   {rate: "3"},
-	1000:  {receipt: "0.9", rate: "8"},
-	10000: {receipt: "0.6"},
+	100:   {rate: "5"},
+	1000:  {receipt: "0.7", rate: "15"},
+	10000: {receipt: "0.5"},
 }
 
 // fanned is what a round has brought for one server.

@@ -34,7 +34,7 @@ func measureMemory(ctx context.Context, b *bench) error {
 			t.add(row{name: name, unit: "KB", format: "%.1f", budget: budget}, kilobytes(of(base)), kilobytes(of(other)))
 		}
 		add("3 s after the storm", "15 KB", func(f footprint) int64 { return f.storm.RSS })
-		add("idle", "13 KB", func(f footprint) int64 { return f.idle.RSS })
+		add("idle", "12 KB", func(f footprint) int64 { return f.idle.RSS })
 		add("of it heap", "", func(f footprint) int64 { return f.idle.Heap })
 		add("of it stacks", "", func(f footprint) int64 { return f.idle.Stack })
 		add("idle after traffic", "idle + 1.5 KB", func(f footprint) int64 { return f.traffic.RSS })

@@ -111,7 +111,7 @@ func tailOf(f server.Feed, n int) (events [][]byte, seq uint64, err error) {
 	for {
 		log := f.Log()
 		first, head := log.Bounds()
-		from, events, err := log.Cursor(max(first, head-min(head, uint64(n))), nil).Next(nil, math.MaxInt) //nolint:gosec // a few
+		from, events, err := log.Cursor(max(first, head-min(head, uint64(n))), nil, nil).Next(nil, math.MaxInt) //nolint:gosec // a few
 		if errors.Is(err, stream.ErrFellOff) || errors.Is(err, stream.ErrVoid) {
 			continue // it has moved on meanwhile
 		}

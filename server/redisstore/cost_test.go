@@ -121,8 +121,8 @@ func BenchmarkAcrossNodes(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer feed.Close()
-	signal := make(chan struct{}, 1)
-	c := feed.Log().Cursor(feed.Log().Head(), signal)
+	signal := make(stream.Signal, 1)
+	c := feed.Log().Cursor(feed.Log().Head(), signal, nil)
 	defer c.Close()
 	data := fmt.Appendf(nil, `"%0150d"`, 0)
 	var took []time.Duration
@@ -139,7 +139,7 @@ func BenchmarkAcrossNodes(b *testing.B) {
 			if len(events) > 0 {
 				break
 			}
-			<-signal
+			(<-signal).Take(nil, 1)
 		}
 		took = append(took, time.Since(began))
 	}

@@ -101,8 +101,8 @@ func (f *follower) read(t *testing.T) {
 }
 
 func (f *follower) run(ctx context.Context, log *stream.Log, position uint64) {
-	signal := make(chan struct{}, 1)
-	c := log.Cursor(position, signal)
+	signal := make(stream.Signal, 8)
+	c := log.Cursor(position, signal, nil)
 	defer func() { c.Close() }()
 	for {
 		_, data, err := c.Next(nil, 1<<20)
@@ -115,7 +115,7 @@ func (f *follower) run(ctx context.Context, log *stream.Log, position uint64) {
 				f.add(gap)
 				position = log.First()
 			}
-			c = log.Cursor(position, signal)
+			c = log.Cursor(position, signal, nil)
 			continue
 		}
 		for _, d := range data {
@@ -125,7 +125,8 @@ func (f *follower) run(ctx context.Context, log *stream.Log, position uint64) {
 			continue
 		}
 		select {
-		case <-signal:
+		case w := <-signal:
+			w.Take(nil, 1)
 		case <-ctx.Done():
 			return
 		}

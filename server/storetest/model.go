@@ -106,7 +106,7 @@ func (m *model) compare(rt *rapid.T, f server.Feed) {
 	if int(first) != m.first() || int(head) != len(m.all) { //nolint:gosec // few
 		rt.Fatalf("covers %d to %d, want %d to %d", first, head, m.first(), len(m.all))
 	}
-	_, data, err := log.Cursor(first, nil).Next(nil, 1<<20)
+	_, data, err := log.Cursor(first, nil, nil).Next(nil, 1<<20)
 	var got []string
 	for _, d := range data {
 		got = append(got, string(d))

@@ -113,8 +113,8 @@ func Next(t *testing.T, f server.Feed, after uint64, n int) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	signal := make(chan struct{}, 1)
-	c := f.Log().Cursor(after, signal)
+	signal := make(stream.Signal, 1)
+	c := f.Log().Cursor(after, signal, nil)
 	defer c.Close()
 	var events []string
 	for len(events) < n {
@@ -132,7 +132,8 @@ func Next(t *testing.T, f server.Feed, after uint64, n int) []string {
 			continue
 		}
 		select {
-		case <-signal:
+		case w := <-signal:
+			w.Take(nil, 1)
 		case <-ctx.Done():
 			t.Fatalf("after %d: %d events have arrived, want %d", after, len(events), n)
 		}

@@ -146,7 +146,7 @@ export const hubOptions = (options) => {
   return { ...rest, probe: probe && httpURL(probe) };
 };
 
-const version = '1'; // of the protocol
+const version = '2'; // of what goes over the bus
 
 /**
  * The name of lock and channel, or why the connection is not shared.
