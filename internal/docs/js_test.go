@@ -39,9 +39,15 @@ func typeCheck(t *testing.T, strict bool, info string) {
 		t.Fatal(err)
 	}
 	// tsc reads it; go test would repeat a cached result if this test did not.
-	types := filepath.Join(top, "web/types.d.ts")
-	if _, err = os.ReadFile(types); err != nil {
-		t.Fatal(err)
+	entries := make(map[string][]string)
+	for entry, types := range map[string]string{
+		"longwire": "types.d.ts", "/longwire.js": "types.d.ts", "longwire/inspector": "types.inspector.d.ts",
+	} {
+		path := filepath.Join(top, "web", types)
+		if _, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+		entries[entry] = []string{path}
 	}
 	write("page.d.ts", page)
 	where := make(map[string]block)
@@ -50,7 +56,6 @@ func typeCheck(t *testing.T, strict bool, info string) {
 		where[name] = b
 		write(name, []byte(b.code+"\nexport {};\n"))
 	}
-	shim := []string{types}
 	config, err := json.Marshal(map[string]any{
 		"extends": filepath.Join(top, "tsconfig.json"),
 		"include": []string{"*"},
@@ -58,7 +63,7 @@ func typeCheck(t *testing.T, strict bool, info string) {
 			"noImplicitAny":      strict,
 			"noUnusedLocals":     false,
 			"noUnusedParameters": false,
-			"paths":              map[string]any{"longwire": shim, "/longwire.js": shim},
+			"paths":              entries,
 		},
 	})
 	if err != nil {
