@@ -199,7 +199,7 @@ func (c *conn) read(f *follow, o *output) {
 	} else {
 		f.replay = false
 	}
-	if m := c.worker.shared.message(f.topic, o, from, data, c.batch); m != nil {
+	if m := c.worker.shared.message(f, o, from, data, c.batch); m != nil {
 		o.share(m, c.batch)
 	} else {
 		o.events(f.topic.name, from, data, c.batch)

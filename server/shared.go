@@ -22,10 +22,10 @@ type sharing struct {
 	made *message // nil: one connection was there, and perhaps no other will be
 }
 
-// message returns the events from, from+1, … of t as one message, or nil when they are
-// not to be shared. o lends what it needs.
-func (s *sharing) message(t *topic, o *output, from uint64, data [][]byte, batch bool) *message {
-	log := t.log()
+// message returns the events from, from+1, … that f has read as one message, or nil
+// when they are not to be shared. o lends what it needs.
+func (s *sharing) message(f *follow, o *output, from uint64, data [][]byte, batch bool) *message {
+	t, log := f.topic, f.cursor.Log() // not that of the topic, which may have another by now
 	switch {
 	case t.isOwn() || !o.isEmpty() || len(data) == 0 || len(data) > 1 && !batch || len(data[0]) > wire.BatchBytes:
 		return nil

@@ -26,7 +26,8 @@ func TestConnectionsAtOnePositionAreWrittenOneMessage(t *testing.T) {
 	one, two := [][]byte{[]byte("1")}, [][]byte{[]byte("1"), []byte("2")}
 	s := new(sharing)
 	message := func(t *topic, from uint64, data [][]byte, batch bool) *message {
-		return s.message(t, new(output), from, data, batch)
+		f := &follow{topic: t, cursor: t.log().Cursor(0, nil, nil)}
+		return s.message(f, new(output), from, data, batch)
 	}
 	if message(here, 1, two, true) != nil {
 		t.Error("made for one connection")
@@ -61,6 +62,20 @@ func TestConnectionsAtOnePositionAreWrittenOneMessage(t *testing.T) {
 }
 
 // A message that is shared is written as it is, and is copied when it is not alone.
+// A reader may still stand in a log that was just replaced.
+func TestWhatWasReadFromTheLogBeforeIsNotShared(t *testing.T) {
+	s, data := new(sharing), [][]byte{[]byte("1")}
+	old := topicOf("s")
+	f := &follow{topic: topicOf("s"), cursor: old.log().Cursor(0, nil, nil)}
+	for range 2 {
+		s.message(f, new(output), 1, data, true)
+	}
+	f.cursor = f.topic.log().Cursor(0, nil, nil)
+	if s.message(f, new(output), 1, data, true) != nil {
+		t.Error("what was read from one log is written to readers of another")
+	}
+}
+
 func TestASharedMessageAmongOthers(t *testing.T) {
 	share := func(array bool, data ...string) *output {
 		o := new(output)
