@@ -107,6 +107,7 @@ test('React has one connection in StrictMode, of one socket, and closes it when 
   await expect(items.first()).toHaveText('11 at 1, 1 gaps');
   expect(site.dialled).toEqual(['/ws?name=one', '/ws?name=two']);
   await expectLog(page, ['connection']);
+  expect(await page.evaluate(() => !!customElements.get('longwire-inspector'))).toBe(true);
 
   await page.getByRole('button', { name: 'toggle' }).click();
   await expectReport(server, { connections: 0 });
@@ -119,6 +120,7 @@ test('React has one connection in StrictMode, of one socket, and closes it when 
 test('a page without a build runs what the package holds', async ({ page, site, app }) => {
   await page.goto(`${site.url}plain.html`);
   await expect.poll(() => page.evaluate(() => window.client?.state)).toBe('live');
+  await expect(page.locator('longwire-inspector')).toContainText('live');
   expect(await page.evaluate(() => window.shim.version)).toMatch(/^\d+\.\d+\.\d+\+[0-9a-f]{8}$/);
   const installed = await readdir(join(app, 'node_modules', 'longwire', 'dist'));
   expect(installed.filter((name) => /\.(br|gz)$|^demo|^index/.test(name))).toEqual([]);
@@ -128,6 +130,7 @@ test('the types of every entry are found, by bundlers and by Node', async ({ app
   await writeFile(
     join(app, 'types.ts'),
     `import { connect, type Entry } from 'longwire';
+    import 'longwire/inspector';
     import { useLongwire, useStream } from 'longwire/react';
     import { LongwireSocket } from 'longwire/socket';
     const live = connect({ url: '/ws', signal: AbortSignal.timeout(1) });
@@ -138,6 +141,7 @@ test('the types of every entry are found, by bundlers and by Node', async ({ app
       else each.reason.trim();
     }
     live.addEventListener('state', ({ detail }) => detail.state.trim());
+    document.createElement('longwire-inspector').connection = live;
     const { status } = useLongwire(live);
     useStream(live, 'a', (sum: number = 0, n: number) => sum + n).data?.toFixed(status?.attempt);
     const constructor: typeof WebSocket = LongwireSocket.with({ baseMs: 1 });

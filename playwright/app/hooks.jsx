@@ -1,5 +1,6 @@
 // A page in React, in the way of its documentation.
 import { version } from 'longwire';
+import 'longwire/inspector';
 import { useLongwire, useStream } from 'longwire/react';
 import { StrictMode, useState } from 'react';
 import { createRoot } from 'react-dom/client';
