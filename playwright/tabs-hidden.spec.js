@@ -18,7 +18,8 @@ import {
 /** @typedef {import('./fixtures.js').Fixtures['server']} Server */
 
 const stream = 'test/a';
-const hiddenMs = 80_000; // after one minute Chromium lets timers go off once a minute
+const hiddenMs = 80_000; // after one minute Chromium lets timers go off once a minute,
+const mostHiddenMs = 340_000; // after five those of a page that it took for one that still loads
 const stoppedMs = 20_000;
 
 test.skip(({ browserName }) => browserName !== 'chromium', 'it is driven by CDP');
@@ -43,6 +44,7 @@ async function openHidden(context, server, options) {
       hidden.evaluate(() => performance.getEntriesByName('first-contentful-paint').length),
     )
     .toBe(1);
+  await hidden.waitForLoadState('networkidle');
   await visible.bringToFront();
   await expect.poll(() => hidden.evaluate(() => document.hidden)).toBe(true);
   expect(await visible.evaluate(() => document.hidden)).toBe(false);
@@ -66,7 +68,7 @@ test('a hidden hub serves a visible tab for long, and has a new connection soon 
   context,
   server,
 }) => {
-  test.setTimeout(240_000);
+  test.setTimeout(mostHiddenMs + 160_000);
   const { hidden, visible } = await openHidden(context, server, {
     ...{ baseMs: 20, capMs: 100, dialTimeoutMs: 200 },
   });
@@ -84,24 +86,28 @@ test('a hidden hub serves a visible tab for long, and has a new connection soon 
   });
   const published = publishing(server, stream);
   const end = Date.now() + hiddenMs;
-  let [n, slowest] = [0, 0];
+  let [n, slowest, longest] = [0, 0, 0];
   await expect
     .poll(
       async () => {
         const asked = Date.now();
         await visible.evaluate((i) => window.say(`m${i}`, { echo: i }), ++n);
         slowest = Math.max(slowest, Date.now() - asked);
-        return Date.now();
+        if (Date.now() > end)
+          longest = await hidden.evaluate(() => /** @type {any} */ (window).since());
+        return longest;
       },
-      { timeout: hiddenMs + 60_000, intervals: [1000] },
+      {
+        message: 'ms between ticks of a timer of the hidden page',
+        timeout: mostHiddenMs,
+        intervals: [1000],
+      },
     )
-    .toBeGreaterThan(end);
+    .toBeGreaterThan(2000);
   const last = await published.stop();
   for (const page of [hidden, visible]) await expectUnbroken(page, stream, last);
   const answers = await visible.evaluate(() => window.log.filter((line) => /^m/.test(line)));
   expect(answers).toEqual(Array.from({ length: n }, (_, i) => `m${i + 1} acked ${i + 1}`));
-  const longest = await hidden.evaluate(() => /** @type {any} */ (window).since());
-  expect(longest, 'ms between ticks of a timer of the hidden page').toBeGreaterThan(2000);
   process.stdout.write(
     `hidden: a timer of 250 ms waited ${Math.round(longest)} ms, a message at most ${slowest} ms\n`,
   );
