@@ -117,6 +117,37 @@ test('React has one connection in StrictMode, of one socket, and closes it when 
   await expectLog(page, ['connection', 'connection']);
 });
 
+test('what a hook is passed wrongly is named by the TypeError that comes of it', async ({
+  page,
+  site,
+}) => {
+  await page.goto(site.url);
+  await expect(page.locator('output')).toHaveText('live live');
+  const calls = [
+    ...['', 'undefined', 'null', '5', '"a"', '() => {}'].map((value) => [
+      `useLongwire(${value})`,
+      'source',
+    ]),
+    ...['undefined', '5', '"a"', '{}'].map((value) => [`useStream(${value}, "a")`, 'live']),
+    ...['undefined', 'null', '5', '{}'].map((value) => [`useStream(null, ${value})`, 'stream']),
+    ...['null', '5', '"a"', '{}'].map((value) => [`useStream(null, "a", ${value})`, 'reduce']),
+  ];
+  const list = calls.map(([code]) => `() => ${code}`).join();
+  const said = await page.evaluate(`(() => {
+    const { useLongwire, useStream } = window.hooks;
+    return [${list}].map((call) => {
+      try {
+        return call();
+      } catch (error) {
+        return String(error);
+      }
+    });
+  })()`);
+  expect(calls.map(([code], i) => [code, /** @type {string[]} */ (said)[i]])).toEqual(
+    calls.map(([code, name]) => [code, expect.stringContaining(`TypeError: longwire: ${name}: `)]),
+  );
+});
+
 test('a page without a build runs what the package holds', async ({ page, site, app }) => {
   await page.goto(`${site.url}plain.html`);
   await expect.poll(() => page.evaluate(() => window.client?.state)).toBe('live');

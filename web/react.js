@@ -84,13 +84,23 @@ const connected = (latest) => {
 /** @param {Types.Options['url']} url */
 const callOrRead = (url) => (typeof url === 'function' ? url() : url);
 
+/**
+ * @param {string} name of the argument
+ * @param {string} problem
+ */
+const wrong = (name, problem) => {
+  throw new TypeError(`longwire: ${name}: ${problem}`);
+};
+
 /** @type {typeof Hooks.useLongwire} */
 export const useLongwire = (source) => {
+  if (!source || typeof source !== 'object')
+    wrong('source', 'must be the options of connect, or a connection');
   const latest = useRef(/** @type {any} */ (source));
   useEffect(() => {
     latest.current = source;
   });
-  const given = source && 'subscribe' in source ? source : undefined;
+  const given = 'subscribe' in source ? source : undefined;
   // Functions are new at each render and mean the same: the latest one is called.
   const key = JSON.stringify(given ? 0 : source, (_, value) =>
     typeof value === 'function' ? 'function' : value,
@@ -146,6 +156,10 @@ const newest = (_, data) => data;
 
 /** @type {typeof Hooks.useStream} */
 export const useStream = (live, stream, reduce = newest) => {
+  if (live !== null && typeof live?.subscribe !== 'function')
+    wrong('live', 'must be a connection, or null');
+  if (typeof stream !== 'string') wrong('stream', 'must be a string');
+  if (typeof reduce !== 'function') wrong('reduce', 'must be a function');
   const latest = useRef(reduce);
   useEffect(() => {
     latest.current = reduce;

@@ -85,6 +85,8 @@ function App() {
   );
 }
 
+Object.assign(window, { hooks: { useLongwire, useStream } }); // to be called wrongly
+
 const root = document.getElementById('root');
 if (root) {
   createRoot(root).render(
