@@ -146,6 +146,10 @@ func (c *conn) reset(f *follow, o *output, reason string) {
 func (c *conn) fall(f *follow, o *output, err error) {
 	gap := "the connection was too slow for the log"
 	if errors.Is(err, stream.ErrVoid) {
+		if log, after := f.topic.log(), f.cursor.After(); log.Covers(f.cursor.Log().Epoch(), after) {
+			f.place(c, log, after) // the same numbering, which was read anew
+			return
+		}
 		gap = renumbered
 	}
 	f.lift()

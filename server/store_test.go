@@ -123,6 +123,20 @@ func TestANumberingThatStartsAnewIsAGapForAll(t *testing.T) {
 	})
 }
 
+func TestALogThatIsReadAnewIsNoGap(t *testing.T) {
+	inTrouble(t, server.Options{}, func(t *testing.T, w *world, st *trouble) {
+		c := w.join("ann", `"subs":{"s":{}}`)
+		w.publish("s", `1`, `2`)
+		c.expect(event("s", 1, `1`), event("s", 2, `2`))
+		if err := st.reread(); err != nil {
+			t.Fatal(err)
+		}
+		w.publish("s", `3`)
+		c.expect(event("s", 3, `3`))
+		c.silent()
+	})
+}
+
 // Until a snapshot function was run nothing is known of the stream's snapshots.
 func TestAGapIsToldOnceThoughNothingIsKnownOfSnapshots(t *testing.T) {
 	const gap = "the stream's numbering has started anew"

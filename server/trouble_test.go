@@ -136,6 +136,20 @@ func (st *trouble) number() {
 	st.anew.Add(1)
 }
 
+// reread puts another log of the same numbering in place of that of stream s.
+func (st *trouble) reread() error {
+	st.mu.Lock()
+	f := st.feeds["s"]
+	st.mu.Unlock()
+	old := f.Log()
+	log, err := stream.Restore(old.State(), 0, st.options.Log)
+	if err == nil {
+		f.anew.Store(log)
+		old.Void()
+	}
+	return err
+}
+
 // troubledFeed is a stream, or what it was replaced by.
 type troubledFeed struct {
 	server.Feed
