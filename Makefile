@@ -144,7 +144,7 @@ fuzz: ## fuzz each target for FUZZTIME (20s)
 soak: redis ## clients and server in any schedule, simulated and then as processes, for SOAK (10m) each; first a minute at full speed
 	go test -race -timeout 0 -run '^TestPublishWhileClientsComeAndGo$$' -v ./server -soak 1m
 	go test -race -timeout 0 -run '^TestAnyScheduleOfClientsAndServerIsLossless$$' ./internal/integration -soak $(SOAK)
-	go test -timeout 0 -run '^TestAnyScheduleOfNodesAndRedisIsLossless$$' ./internal/fleet -soak $(SOAK)
+	go test -timeout 0 -run '^TestAnyScheduleOfNodesAndRedisIsLossless$$' ./internal/fleet -soak $(SOAK) -clients 300
 
 .PHONY: bench
 bench: browsers bin/wasmbrowsertest web ## the benchmarks, in Go and from server to page

@@ -15,15 +15,15 @@ import (
 )
 
 var (
-	soak = flag.Duration("soak", 0, "play schedules for that long instead of a number of them")
-	seed = flag.Uint64("seed", 0, "play the schedule of this seed only; 0: of new ones")
+	soak      = flag.Duration("soak", 0, "play schedules for that long instead of a number of them")
+	seed      = flag.Uint64("seed", 0, "play the schedule of this seed only; 0: of new ones")
+	followers = flag.Int("clients", 30, "clients of a schedule")
 )
 
 const (
-	schedules       = 20
-	atOnce          = 4 // schedules played at the same time
-	scheduleClients = 30
-	scheduleLength  = 4 * time.Second
+	schedules      = 20
+	atOnce         = 4 // schedules played at the same time
+	scheduleLength = 4 * time.Second
 )
 
 // An act is something that happens at some time of a schedule.
@@ -140,7 +140,7 @@ func play(t *testing.T, seed uint64) {
 	s.args = []string{"-store", s.redis.url(), "-spread", "1s", "-drain-grace", "200ms", "-drain-window", "1s", "-restart-time", "500ms"}
 	s.nodes = []*process{start(t, s.args...), start(t, s.args...), start(t, s.args...)}
 	s.b = balance(t, s.nodes...)
-	cs := connect(t, s.b.listener.Addr().String(), scheduleClients, 100)
+	cs := connect(t, s.b.listener.Addr().String(), *followers, 100)
 	s.l.through(s.nodes...)
 	s.l.begin(50 * time.Millisecond)
 	s.l.await(5)
