@@ -136,10 +136,7 @@ func (c *conn) pay(f *follow, o *output) {
 // reset writes that there is a gap which nothing bridges. It needs c.mu.
 func (c *conn) reset(f *follow, o *output, reason string) {
 	log := f.topic.log()
-	first, head := log.Bounds()
-	f.place(c, log, head)
-	c.s.counters.resets.Add(1)
-	o.frame(wire.Reset{Stream: f.topic.name, Seq: head, Epoch: log.Epoch(), First: first, Reason: reason}, c.batch)
+	f.place(c, log, c.tellGap(f, o, log, reason, false))
 }
 
 // fall is for a cursor that fell off its log, or whose log was voided. It needs c.mu.
@@ -167,12 +164,17 @@ func (c *conn) fall(f *follow, o *output, err error) {
 
 // announce writes that there is a gap which a snapshot will bridge. It needs c.mu.
 func (c *conn) announce(f *follow, o *output, gap string) {
-	log := f.topic.log()
+	c.tellGap(f, o, f.topic.log(), gap, true)
+}
+
+// tellGap writes a reset and returns the head of the log that it names.
+func (c *conn) tellGap(f *follow, o *output, log *stream.Log, reason string, snapshot bool) (head uint64) {
 	first, head := log.Bounds()
 	c.s.counters.resets.Add(1)
 	o.frame(wire.Reset{
-		Stream: f.topic.name, Seq: head, Epoch: log.Epoch(), First: first, Snapshot: true, Reason: gap,
+		Stream: f.topic.name, Seq: head, Epoch: log.Epoch(), First: first, Snapshot: snapshot, Reason: reason,
 	}, c.batch)
+	return head
 }
 
 // read puts what the stream has to say into o. It needs c.mu.
