@@ -30,15 +30,7 @@ func Packages(module []byte) ([]Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := find(all, sectionData)
-	if err != nil {
-		return nil, err
-	}
-	mem, err := memory(data.body)
-	if err != nil {
-		return nil, err
-	}
-	t, err := findTables(mem)
+	_, t, err := readTables(all)
 	if err != nil {
 		return nil, err
 	}

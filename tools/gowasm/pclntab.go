@@ -113,6 +113,20 @@ func entry(list []uint32, i int, missing uint32) uint32 {
 	return missing
 }
 
+// readTables returns the data section of a module, and the tables in it.
+func readTables(all []section) (data *section, t *pclntab, err error) {
+	data, err = find(all, sectionData)
+	if err != nil {
+		return nil, nil, err
+	}
+	mem, err := memory(data.body)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err = findTables(mem)
+	return data, t, err
+}
+
 // findTables finds runtime.pcheader and runtime.firstmoduledata, which point to
 // each other, and checks that what they say agrees.
 func findTables(mem []byte) (*pclntab, error) {

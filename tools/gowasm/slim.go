@@ -32,22 +32,14 @@ func Slim(module []byte) ([]byte, error) {
 	if version.Lang(made) != checked {
 		return nil, fmt.Errorf("the module comes from %s, and only what %s makes is known to survive: see checked in tools/gowasm/slim.go", made, checked)
 	}
-	data, err := find(all, sectionData)
-	if err != nil {
-		return nil, err
-	}
-	mem, err := memory(data.body)
-	if err != nil {
-		return nil, err
-	}
-	t, err := findTables(mem)
+	data, t, err := readTables(all)
 	if err != nil {
 		return nil, err
 	}
 	if err := t.slim(); err != nil {
 		return nil, err
 	}
-	data.body = dataSection(mem)
+	data.body = dataSection(t.mem)
 	return join(all), nil
 }
 

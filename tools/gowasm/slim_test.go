@@ -136,15 +136,7 @@ func tablesOf(t *testing.T, module []byte) *pclntab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := find(all, sectionData)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mem, err := memory(data.body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tables, err := findTables(mem)
+	_, tables, err := readTables(all)
 	if err != nil {
 		t.Fatal(err)
 	}
