@@ -52,11 +52,9 @@ func (d *driver) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-d.wake:
-			for _, ev := range d.takeMail() {
-				d.handle(ev)
-			}
+			d.handleMail()
 		case ev := <-inbox:
-			d.handle(ev)
+			d.arrived(ev)
 		case <-d.deliveries.room:
 			if d.stalled {
 				d.stalled = false
@@ -66,7 +64,7 @@ func (d *driver) loop(ctx context.Context) error {
 			// What has arrived speaks before the clock does.
 			select {
 			case ev := <-inbox:
-				d.handle(ev)
+				d.arrived(ev)
 			default:
 				d.handle(Tick{})
 			}
@@ -89,11 +87,22 @@ func (d *driver) finish(delivered <-chan struct{}) {
 			d.mu.Unlock()
 			done = true
 		}
-		for _, ev := range d.takeMail() {
-			d.handle(ev)
-		}
+		d.handleMail()
 	}
 	d.linksWG.Wait()
+}
+
+// arrived handles an event from outside, after all that was asked for before it came:
+// a Subscribe before Run is in the first resume.
+func (d *driver) arrived(ev Event) {
+	d.handleMail()
+	d.handle(ev)
+}
+
+func (d *driver) handleMail() {
+	for _, ev := range d.takeMail() {
+		d.handle(ev)
+	}
 }
 
 func (d *driver) handle(ev Event) {
