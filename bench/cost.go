@@ -7,6 +7,9 @@ import (
 	"os"
 	"text/tabwriter"
 	"time"
+
+	"github.com/longwire/longwire/bench/internal/browser"
+	"github.com/longwire/longwire/bench/internal/stats"
 )
 
 // figure is something that all tabs together take, or that each sees.
@@ -23,13 +26,13 @@ const mega = 1e6
 // share with all processes of a Chromium, and of others, counts in parts only (PSS),
 // or not at all.
 var figures = []figure{
-	{"memory (PSS), MB", 1, true, func(r result) float64 { return float64(r.memory.pss) / mega }},
-	{"private memory, MB", 1, true, func(r result) float64 { return float64(r.memory.private) / mega }},
+	{"memory (PSS), MB", 1, true, func(r result) float64 { return float64(r.memory.PSS) / mega }},
+	{"private memory, MB", 1, true, func(r result) float64 { return float64(r.memory.Private) / mega }},
 	{"JS heap, MB", 2, true, result.heap},
-	{"main threads, ms/s", 1, true, func(r result) float64 { return r.perSecond(r.times.main) }},
-	{"whole browser, ms/s", 0, true, func(r result) float64 { return r.perSecond(r.times.all) }},
-	{"latency p50, ms", 2, false, func(r result) float64 { return percentile(latencies([]result{r}), 50) }},
-	{"latency p99, ms", 2, false, func(r result) float64 { return percentile(latencies([]result{r}), 99) }},
+	{"main threads, ms/s", 1, true, func(r result) float64 { return r.perSecond(r.times.Main) }},
+	{"whole browser, ms/s", 0, true, func(r result) float64 { return r.perSecond(r.times.All) }},
+	{"latency p50, ms", 2, false, func(r result) float64 { return stats.Percentile(latencies([]result{r}), 50) }},
+	{"latency p99, ms", 2, false, func(r result) float64 { return stats.Percentile(latencies([]result{r}), 99) }},
 }
 
 // heap is in megabytes.
@@ -48,7 +51,7 @@ func (r result) perSecond(used time.Duration) float64 {
 
 // measureCost runs each way in browsers of its own: what a wasm has taken of a page
 // it keeps.
-func measureCost(ctx context.Context, out io.Writer, o options, start browserCommand) error {
+func measureCost(ctx context.Context, out io.Writer, o options, start browser.Command) error {
 	fmt.Fprintf(out, "Chromium at %d events/s in each tab, %d rounds of %s for each way\n", pace, o.rounds, o.window)
 	results := make(map[int]*pair)
 	for _, tabs := range o.tabs {
@@ -57,14 +60,14 @@ func measureCost(ctx context.Context, out io.Writer, o options, start browserCom
 	turns := newTurns(o, shared)
 	for round := 1; round <= o.rounds; round++ {
 		for _, way := range turns.next() {
-			err := inBrowser(ctx, start, func(ctx context.Context, b *browser, p *peer) error {
+			err := inBrowser(ctx, start, func(ctx context.Context, b *browser.Browser, p *peer) error {
 				for _, tabs := range o.tabs {
 					got, err := p.do(ctx, b, task{way, tabs, paced, o.warmUp, o.window})
 					if err != nil {
 						return err
 					}
-					if got.memory.renderers != tabs {
-						return fmt.Errorf("%d tabs in %d processes", tabs, got.memory.renderers)
+					if got.memory.Renderers != tabs {
+						return fmt.Errorf("%d tabs in %d processes", tabs, got.memory.Renderers)
 					}
 					results[tabs].add(way, got)
 				}

@@ -32,6 +32,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/longwire/longwire/bench/internal/browser"
 )
 
 // options say what is measured.
@@ -104,9 +106,9 @@ func run(ctx context.Context, out io.Writer, o options, chromium, firefox string
 				return fmt.Errorf("the part %s needs -chromium PATH", part)
 			}
 			if part == "cost" {
-				err = measureCost(ctx, out, o, chromiumCommand(chromium))
+				err = measureCost(ctx, out, o, browser.Chromium(chromium))
 			} else {
-				err = measureRates(ctx, out, o, "Chromium", chromiumCommand(chromium), shared)
+				err = measureRates(ctx, out, o, "Chromium", browser.Chromium(chromium), shared)
 			}
 		default:
 			err = errors.New("there is none of this name")
@@ -122,12 +124,12 @@ func measurePage(ctx context.Context, out io.Writer, o options, chromium, firefo
 	o.tabs = []int{1}
 	o.batches = append(slices.Clone(o.batches), paced)
 	if chromium != "" {
-		if err := measureRates(ctx, out, o, "Chromium", chromiumCommand(chromium), longwire); err != nil {
+		if err := measureRates(ctx, out, o, "Chromium", browser.Chromium(chromium), longwire); err != nil {
 			return fmt.Errorf("in Chromium: %w", err)
 		}
 	}
 	if firefox != "" {
-		if err := measureRates(ctx, out, o, "Firefox", firefoxCommand(firefox), longwire); err != nil {
+		if err := measureRates(ctx, out, o, "Firefox", browser.Firefox(firefox), longwire); err != nil {
 			return fmt.Errorf("in Firefox: %w", err)
 		}
 	}
@@ -141,7 +143,7 @@ const patience = time.Minute
 const startUp = 2 * time.Second
 
 // inBrowser calls use with a browser of its own, with one tab, and its peer.
-func inBrowser(ctx context.Context, start browserCommand, use func(context.Context, *browser, *peer) error) error {
+func inBrowser(ctx context.Context, start browser.Command, use func(context.Context, *browser.Browser, *peer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p := newPeer()
@@ -152,16 +154,13 @@ func inBrowser(ctx context.Context, start browserCommand, use func(context.Conte
 	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: patience}
 	go server.Serve(listener)             //nolint:errcheck // ends with ErrServerClosed
 	defer func() { _ = server.Close() }() // and with it the page's work
-	b, err := startBrowser(ctx, start, "http://"+listener.Addr().String()+pagePath)
+	b, err := browser.Start(ctx, start, "http://"+listener.Addr().String()+pagePath)
 	if err != nil {
 		return err
 	}
-	defer b.stop()
-	go func() {
-		<-b.ended
-		cancel(b.err)
-	}()
-	if err := p.open(ctx, 1); err != nil {
+	defer b.Stop()
+	go func() { cancel(b.Ended()) }()
+	if _, err := p.tabs.Open(ctx, 1); err != nil {
 		return err
 	}
 	if err := pause(ctx, startUp); err != nil {

@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/coder/websocket/wsjson"
 
+	"github.com/longwire/longwire/bench/internal/browser"
+	"github.com/longwire/longwire/bench/internal/tabs"
 	"github.com/longwire/longwire/web"
 	"github.com/longwire/longwire/wire"
 )
@@ -39,78 +40,31 @@ func (t task) String() string {
 	return fmt.Sprintf("%s, tabs %d, batches of %d", t.way, t.tabs, t.batch)
 }
 
-// order is what a tab is told.
-type order struct {
-	Do  string `json:"do"`
-	Tab int    `json:"tab"` // number of the one to open
-	Way string `json:"way"`
-	URL string `json:"url"`
-	Ack int    `json:"ack"` // events after which a tab says how far it is
-}
-
-// report is what a tab answers.
-type report struct {
-	Is        string    `json:"is"`
-	Error     string    `json:"error"`
-	Seq       uint64    `json:"seq"`
-	Events    float64   `json:"events"`
-	Seconds   float64   `json:"seconds"`
-	Latencies []float64 `json:"latencies"` // ms
-	Heap      float64   `json:"heap"`      // bytes, 0: not known
-}
-
 // result is what came of a task.
 type result struct {
-	tabs   []report
-	window time.Duration // as it was
-	times  times         // of the whole browser, in the window
-	memory memory        // at its end
-}
-
-// tab is one of the browser.
-type tab struct {
-	n       int
-	ws      *websocket.Conn
-	reports chan report // closed: it is gone
+	tabs   []tabs.Report
+	window time.Duration  // as it was
+	times  browser.Times  // of the whole browser, in the window
+	memory browser.Memory // at its end
 }
 
 // peer gives the tabs of a browser tasks and plays the server of each.
 type peer struct {
-	joined chan *tab
-	tabs   []*tab // in the order in which they were opened
-	run    int
+	tabs *tabs.Tabs
+	run  int
 
 	mu    sync.Mutex
 	flows []*flow // of the task under way
 }
 
-func newPeer() *peer { return &peer{joined: make(chan *tab)} }
-
-// open makes sure that there are n tabs.
-func (p *peer) open(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("no word of it: is web/dist built?"))
-	defer cancel()
-	for len(p.tabs) < n {
-		if next := len(p.tabs); next > 0 {
-			if err := p.tabs[0].tell(ctx, order{Do: "open", Tab: next}); err != nil {
-				return err
-			}
-		}
-		select {
-		case t := <-p.joined:
-			if t.n != len(p.tabs) {
-				return fmt.Errorf("tab %d came in place of tab %d", t.n, len(p.tabs))
-			}
-			p.tabs = append(p.tabs, t)
-		case <-ctx.Done():
-			return fmt.Errorf("tab %d did not open: %w", len(p.tabs), context.Cause(ctx))
-		}
-	}
-	return nil
+func newPeer() *peer {
+	p := &peer{}
+	p.tabs = tabs.New(p.ack)
+	return p
 }
 
 // do has the first tabs do one task.
-func (p *peer) do(ctx context.Context, b *browser, t task) (result, error) {
+func (p *peer) do(ctx context.Context, b *browser.Browser, t task) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience+t.warmUp+t.window)
 	defer cancel()
 	r, err := p.measure(ctx, b, t)
@@ -120,43 +74,40 @@ func (p *peer) do(ctx context.Context, b *browser, t task) (result, error) {
 	return r, nil
 }
 
-func (p *peer) measure(ctx context.Context, b *browser, t task) (r result, err error) {
-	if err := p.open(ctx, t.tabs); err != nil {
+func (p *peer) measure(ctx context.Context, b *browser.Browser, t task) (r result, err error) {
+	all, err := p.tabs.Open(ctx, t.tabs)
+	if err != nil {
 		return r, err
 	}
-	tabs := p.tabs[:t.tabs]
-	if err := p.begin(ctx, t, tabs); err != nil {
+	if err := p.begin(ctx, t, all); err != nil {
 		return r, err
 	}
 	if err := pause(ctx, t.warmUp); err != nil {
 		return r, err
 	}
-	if err := tell(ctx, tabs, order{Do: "mark"}); err != nil {
+	if err := tabs.Tell(ctx, all, tabs.Order{Do: "mark"}); err != nil {
 		return r, err
 	}
-	began, before := time.Now(), timesOf(b.pid)
+	began, before := time.Now(), b.Times()
 	if err := pause(ctx, t.window); err != nil {
 		return r, err
 	}
-	r.times, r.window = timesOf(b.pid).since(before), time.Since(began)
-	if err := tell(ctx, tabs, order{Do: "end"}); err != nil {
+	r.times, r.window = b.Times().Since(before), time.Since(began)
+	if err := tabs.Tell(ctx, all, tabs.Order{Do: "end"}); err != nil {
 		return r, err
 	}
-	for _, one := range tabs {
-		got, err := one.await(ctx, "result")
+	for _, one := range all {
+		got, err := one.Await(ctx, "result")
 		if err != nil {
 			return r, err
 		}
 		r.tabs = append(r.tabs, got)
 	}
-	r.memory = memoryOf(b.pid)
+	r.memory = b.Memory()
 	// The first one has the connection: were it the first to leave, others would
 	// take over.
-	for _, one := range slices.Backward(tabs) {
-		if err := one.tell(ctx, order{Do: "stop"}); err != nil {
-			return r, err
-		}
-		if _, err := one.await(ctx, "stopped"); err != nil {
+	for _, one := range slices.Backward(all) {
+		if _, err := one.Ask(ctx, tabs.Order{Do: "stop"}, "stopped"); err != nil {
 			return r, err
 		}
 	}
@@ -167,10 +118,10 @@ func (p *peer) measure(ctx context.Context, b *browser, t task) (r result, err e
 const settle = 200 * time.Millisecond
 
 // begin has the tabs follow events, and then those flow in full.
-func (p *peer) begin(ctx context.Context, t task, tabs []*tab) error {
+func (p *peer) begin(ctx context.Context, t task, all []*tabs.Tab) error {
 	full := make(chan struct{})
 	flows := []*flow{newFlow(t.batch, full)}
-	for i := range tabs {
+	for i := range all {
 		if i == 0 || t.way == shared {
 			flows[0].acked[i] = 0
 		} else {
@@ -184,22 +135,22 @@ func (p *peer) begin(ctx context.Context, t task, tabs []*tab) error {
 	begin := func(i int) error {
 		// Each at its own URL, or all at the same.
 		url := fmt.Sprintf("/events/%d/%d", p.run, i%len(flows))
-		return tabs[i].tell(ctx, order{Do: "begin", Way: t.way, URL: url, Ack: ackFrames * max(t.batch, 1)})
+		return all[i].Tell(ctx, tabs.Order{Do: "begin", Way: t.way, URL: url, Ack: ackFrames * max(t.batch, 1)})
 	}
 	// The first one has the connection, if there is one for all.
 	if err := begin(0); err != nil {
 		return err
 	}
-	if _, err := tabs[0].await(ctx, "begun"); err != nil {
+	if _, err := all[0].Await(ctx, "begun"); err != nil {
 		return err
 	}
-	for i := 1; i < len(tabs); i++ {
+	for i := 1; i < len(all); i++ {
 		if err := begin(i); err != nil {
 			return err
 		}
 	}
-	for _, one := range tabs[1:] {
-		if _, err := one.await(ctx, "begun"); err != nil {
+	for _, one := range all[1:] {
+		if _, err := one.Await(ctx, "begun"); err != nil {
 			return err
 		}
 	}
@@ -224,38 +175,6 @@ func (p *peer) ack(tab int, seq uint64) {
 	if len(p.flows) > 0 {
 		p.flows[tab%len(p.flows)].ack(tab, seq)
 	}
-}
-
-func (t *tab) tell(ctx context.Context, o order) error {
-	if err := wsjson.Write(ctx, t.ws, o); err != nil {
-		return fmt.Errorf("tab %d, %s: %w", t.n, o.Do, err)
-	}
-	return nil
-}
-
-// await returns the next report, which must be the one named.
-func (t *tab) await(ctx context.Context, is string) (report, error) {
-	select {
-	case r, ok := <-t.reports:
-		switch {
-		case !ok:
-			return r, fmt.Errorf("tab %d is gone", t.n)
-		case r.Is != is:
-			return r, fmt.Errorf("tab %d: %q in place of %q: %s", t.n, r.Is, is, r.Error)
-		}
-		return r, nil
-	case <-ctx.Done():
-		return report{}, fmt.Errorf("tab %d: no %q: %w", t.n, is, context.Cause(ctx))
-	}
-}
-
-func tell(ctx context.Context, tabs []*tab, o order) error {
-	for _, t := range tabs {
-		if err := t.tell(ctx, o); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -288,7 +207,7 @@ func (p *peer) handler() http.Handler {
 			http.ServeContent(w, r, path, time.Time{}, bytes.NewReader(data))
 		})
 	}
-	mux.HandleFunc("GET /tabs", accept(p.join))
+	mux.Handle("GET /tabs", p.tabs)
 	mux.HandleFunc("GET /events/{run}/{flow}", accept(p.events))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// An isolated page has the finest clock.
@@ -310,34 +229,6 @@ func accept(serve func(*http.Request, *websocket.Conn) error) http.HandlerFunc {
 			return
 		}
 		_ = ws.CloseNow()
-	}
-}
-
-// join serves a tab until it is gone.
-func (p *peer) join(r *http.Request, ws *websocket.Conn) error {
-	ws.SetReadLimit(1 << 20)
-	n, _ := strconv.Atoi(r.FormValue("tab")) // the first one has no number
-	t := &tab{n: n, ws: ws, reports: make(chan report, 1)}
-	defer close(t.reports)
-	select {
-	case p.joined <- t:
-	case <-r.Context().Done():
-		return nil
-	}
-	for {
-		var got report
-		if err := wsjson.Read(r.Context(), ws, &got); err != nil {
-			return err
-		}
-		if got.Is == "ack" {
-			p.ack(n, got.Seq)
-			continue
-		}
-		select {
-		case t.reports <- got:
-		case <-r.Context().Done():
-			return nil
-		}
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/longwire/longwire/bench/internal/browser"
+	"github.com/longwire/longwire/bench/internal/stats"
 )
 
 // cell is one row of the rates: how many tabs, and how many events in a frame.
@@ -24,10 +27,10 @@ func (r result) rate() float64 {
 }
 
 // cost is the CPU time of an event in a tab, in microseconds.
-func (r result) cost() float64 { return r.times.all.Seconds() / r.window.Seconds() * 1e6 / r.rate() }
+func (r result) cost() float64 { return r.times.All.Seconds() / r.window.Seconds() * 1e6 / r.rate() }
 
 // measureRates runs the whole schedule in one browser and prints the table.
-func measureRates(ctx context.Context, out io.Writer, o options, name string, start browserCommand, against string) error {
+func measureRates(ctx context.Context, out io.Writer, o options, name string, start browser.Command, against string) error {
 	var cells []cell
 	for _, tabs := range o.tabs {
 		for _, batch := range o.batches {
@@ -40,8 +43,8 @@ func measureRates(ctx context.Context, out io.Writer, o options, name string, st
 	}
 	turns := newTurns(o, against)
 	fmt.Fprintf(out, "%s, %d rounds of %s for each way\n", name, o.rounds, o.window)
-	err := inBrowser(ctx, start, func(ctx context.Context, b *browser, p *peer) error {
-		if err := p.open(ctx, slices.Max(o.tabs)); err != nil {
+	err := inBrowser(ctx, start, func(ctx context.Context, b *browser.Browser, p *peer) error {
+		if _, err := p.tabs.Open(ctx, slices.Max(o.tabs)); err != nil {
 			return err
 		}
 		for round := 1; round <= o.rounds; round++ {
@@ -75,7 +78,7 @@ func printRates(out io.Writer, against string, cells []cell, results map[cell]*p
 		p, name := results[c], fmt.Sprintf("%d\t%d", c.tabs, c.batch)
 		if c.batch != paced {
 			p.row(w, name, "events/s", 0, result.rate)
-			if p.plain[0].times.all > 0 {
+			if p.plain[0].times.All > 0 {
 				p.row(w, "\t", "us of CPU each", 1, result.cost)
 			}
 			continue
@@ -83,7 +86,7 @@ func printRates(out io.Writer, against string, cells []cell, results map[cell]*p
 		a, b := latencies(p.plain), latencies(p.other)
 		for _, percent := range []int{50, 99} {
 			fmt.Fprintf(w, "%d\t1, at %d/s\tlatency p%d, ms\t%.2f\t%.2f\t\t\t\n", c.tabs, pace, percent,
-				percentile(a, percent), percentile(b, percent))
+				stats.Percentile(a, percent), stats.Percentile(b, percent))
 		}
 	}
 	return w.Flush()
@@ -98,14 +101,6 @@ func latencies(results []result) (all []float64) {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// percentile returns the value below which p per cent of sorted lie.
-func percentile(sorted []float64, p int) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
 }
 
 // pair has the results of both ways, in the order of the rounds.
@@ -148,11 +143,5 @@ func printRow(out io.Writer, name, unit string, digits int, as, bs []float64) {
 	}
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 	fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%.2f\t%.2f-%.2f\t\n", name, unit,
-		number(median(as)), number(median(bs)), median(ratios), slices.Min(ratios), slices.Max(ratios))
-}
-
-// median returns the middle one, or the mean of the middle two.
-func median(values []float64) float64 {
-	s := slices.Sorted(slices.Values(values))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+		number(stats.Median(as)), number(stats.Median(bs)), stats.Median(ratios), slices.Min(ratios), slices.Max(ratios))
 }

@@ -1,4 +1,4 @@
-package main
+package browser
 
 import (
 	"strings"
@@ -7,22 +7,23 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// times are what a browser has used of the processors so far, without its processes
+// Times are what a browser has used of the processors so far, without its processes
 // that have ended.
-type times struct {
-	all  time.Duration // of all threads, in steps of 10 ms
-	main time.Duration // of the main threads of its pages, exact
+type Times struct {
+	All  time.Duration // of all threads, in steps of 10 ms
+	Main time.Duration // of the main threads of its pages, exact
 }
 
-func (t times) since(before times) times {
-	return times{all: t.all - before.all, main: t.main - before.main}
+// Since returns what was used after before.
+func (t Times) Since(before Times) Times {
+	return Times{All: t.All - before.All, Main: t.Main - before.Main}
 }
 
-// memory is what the pages of a browser hold.
-type memory struct {
-	pss       uint64 // bytes, those shared with others in parts
-	private   uint64 // bytes that no other process has
-	renderers int    // processes
+// Memory is what the pages of a browser hold.
+type Memory struct {
+	PSS       uint64 // bytes, those shared with others in parts
+	Private   uint64 // bytes that no other process has
+	Renderers int    // processes
 }
 
 // family returns a process and those below it, none where there is no /proc.
@@ -57,20 +58,20 @@ func isRenderer(p procfs.Proc) bool {
 	return err == nil && strings.Contains(line, " --type=renderer ") && !strings.Contains(line, " --top-chrome-webui ")
 }
 
-// timesOf returns zeros where there is no /proc.
-func timesOf(pid int) (sum times) {
-	for _, p := range family(pid) {
+// Times returns zeros where there is no /proc.
+func (b *Browser) Times() (sum Times) {
+	for _, p := range family(b.pid) {
 		stat, err := p.Stat()
 		if err != nil {
 			continue
 		}
-		sum.all += time.Duration(stat.CPUTime() * float64(time.Second))
+		sum.All += time.Duration(stat.CPUTime() * float64(time.Second))
 		if !isRenderer(p) {
 			continue
 		}
 		// The file of a process is that of its first thread.
 		if main, err := p.Schedstat(); err == nil {
-			sum.main += time.Duration(main.RunningNanoseconds) //nolint:gosec // not for centuries
+			sum.Main += time.Duration(main.RunningNanoseconds) //nolint:gosec // not for centuries
 		}
 	}
 	return sum

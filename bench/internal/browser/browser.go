@@ -1,4 +1,7 @@
-package main
+// Package browser starts browsers for the benchmarks and reads what they use of the
+// machine. No debugger is attached: through one every frame would be reported, which
+// costs more than what is measured.
+package browser
 
 import (
 	"bytes"
@@ -11,10 +14,11 @@ import (
 	"time"
 )
 
-// browserCommand returns the command that opens a page with a profile of its own.
-type browserCommand func(ctx context.Context, profile, url string) *exec.Cmd
+// Command returns the command that opens a page with a profile of its own.
+type Command func(ctx context.Context, profile, url string) *exec.Cmd
 
-func chromiumCommand(path string) browserCommand {
+// Chromium is the one at a path.
+func Chromium(path string) Command {
 	return func(ctx context.Context, profile, url string) *exec.Cmd {
 		return exec.CommandContext(ctx, path, "--headless", "--user-data-dir="+profile,
 			"--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -26,14 +30,15 @@ func chromiumCommand(path string) browserCommand {
 	}
 }
 
-func firefoxCommand(path string) browserCommand {
+// Firefox is the one at a path.
+func Firefox(path string) Command {
 	return func(ctx context.Context, profile, url string) *exec.Cmd {
 		return exec.CommandContext(ctx, path, "--headless", "--no-remote", "--profile", profile, url)
 	}
 }
 
-// browser is one that runs.
-type browser struct {
+// Browser is one that runs.
+type Browser struct {
 	cancel  context.CancelFunc
 	pid     int
 	profile string
@@ -41,14 +46,14 @@ type browser struct {
 	err     error // why it has ended; read it after ended
 }
 
-// startBrowser opens url in a browser that knows nothing.
-func startBrowser(ctx context.Context, command browserCommand, url string) (*browser, error) {
+// Start opens url in a browser that knows nothing.
+func Start(ctx context.Context, command Command, url string) (*Browser, error) {
 	profile, err := os.MkdirTemp("", "longwire-bench-")
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	b := &browser{cancel: cancel, profile: profile, ended: make(chan struct{})}
+	b := &Browser{cancel: cancel, profile: profile, ended: make(chan struct{})}
 	cmd := command(ctx, profile, url)
 	// Debian's chromium writes into the home as well.
 	cmd.Env = append(os.Environ(), "HOME="+filepath.Join(profile, "home"))
@@ -69,7 +74,14 @@ func startBrowser(ctx context.Context, command browserCommand, url string) (*bro
 	return b, nil
 }
 
-func (b *browser) stop() {
+// Ended waits for the end of the browser and says why it has ended.
+func (b *Browser) Ended() error {
+	<-b.ended
+	return b.err
+}
+
+// Stop ends the browser and removes all that it knows.
+func (b *Browser) Stop() {
 	b.cancel()
 	<-b.ended
 	_ = os.RemoveAll(b.profile)
