@@ -106,10 +106,12 @@ lint-go: $(GOLANGCI_LINT)
 	cd tools && ../$(GOLANGCI_LINT) run --config ../.golangci.yml ./...
 	cd bench/server && GOOS=linux ../../$(GOLANGCI_LINT) run --config ../../.golangci.yml ./...
 	cd bench/redis && ../../$(GOLANGCI_LINT) run --config ../../.golangci.yml ./...
+	cd bench/peers && GOOS=linux ../../$(GOLANGCI_LINT) run --config ../../.golangci.yml ./...
 	go mod tidy -diff
 	go -C tools mod tidy -diff
 	go -C bench/server mod tidy -diff
 	go -C bench/redis mod tidy -diff
+	go -C bench/peers mod tidy -diff
 
 .PHONY: lint-js
 lint-js: node_modules
@@ -128,6 +130,7 @@ fmt: $(GOLANGCI_LINT) node_modules ## format Go and JavaScript
 	cd tools && ../$(GOLANGCI_LINT) fmt --config ../.golangci.yml ./...
 	cd bench/server && ../../$(GOLANGCI_LINT) fmt --config ../../.golangci.yml ./...
 	cd bench/redis && ../../$(GOLANGCI_LINT) fmt --config ../../.golangci.yml ./...
+	cd bench/peers && ../../$(GOLANGCI_LINT) fmt --config ../../.golangci.yml ./...
 	playwright/node_modules/.bin/biome check --write .
 
 .PHONY: fuzz
@@ -159,6 +162,14 @@ bench-tabs: browsers web ## tabs that share a connection beside plain WebSockets
 .PHONY: bench-server
 bench-server: ## the server beside the centrifuge library, on Linux, in 5 minutes
 	go -C bench/server run .
+
+.PHONY: bench-peers
+bench-peers: browsers web bench/peers/node_modules/.package-lock.json ## a page with other libraries instead, in Chromium on Linux, in 15 minutes
+	go -C bench/peers run . -chromium $(CURDIR)/bin/headless-shell
+
+bench/peers/node_modules/.package-lock.json: bench/peers/package-lock.json
+	cd bench/peers && npm ci --no-progress --ignore-scripts
+	@touch $@
 
 .PHONY: bench-redis
 bench-redis: ## the Redis client that the store uses beside another, in a minute
