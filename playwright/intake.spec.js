@@ -117,6 +117,55 @@ test('more than is handed over at once arrives whole and in order', async ({ pag
   );
 });
 
+/**
+ * Holds up the page's short timers; `window.held` are those that wait.
+ * @param {import('@playwright/test').Page} page
+ */
+const holdTimers = (page) =>
+  page.evaluate(() => {
+    /** @type {any} */
+    const w = window;
+    const { setTimeout } = window;
+    w.held = [];
+    w.setTimeout = (/** @type {() => void} */ f, /** @type {number} */ ms) =>
+      ms > 0 && ms < 10 ? w.held.push(f) : setTimeout(f, ms);
+  });
+
+/**
+ * Brings messages, each in a task of its own, and returns what was logged by then.
+ * @param {import('@playwright/test').Page} page
+ * @param {object[]} messages
+ */
+async function bringApart(page, messages) {
+  for (const m of messages) await bring(page, [m]);
+  return page.evaluate(() => window.log);
+}
+
+test('events that follow each other fast are gathered, and nothing else waits', async ({
+  page,
+}) => {
+  await open(page);
+  await holdTimers(page);
+  await bring(page, [event('a', 1)]);
+  await expectLog(page, ['a 1 1']);
+  expect(await bringApart(page, [event('a', 2), events('b', 1, 1, 2)])).toEqual(['a 1 1']);
+  await page.evaluate(() => /** @type {any} */ (window).held.shift()());
+  const two = ['a 1 1', 'a 2 2', 'b 1 1', 'b 2 2'];
+  await expectLog(page, two);
+  expect(await bringApart(page, [event('a', 3)])).toEqual(two);
+  await bring(page, [{ t: 'reset', stream: 'b', seq: 9, epoch: 'f', first: 9, reason: 'lost' }]);
+  await expectLog(page, [...two, 'a 3 3', 'b gap']);
+});
+
+test('a page that is hidden does not wait for timers', async ({ page }) => {
+  await open(page);
+  await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
+  await holdTimers(page);
+  for (const n of [1, 2, 3]) await bring(page, [event('a', n)]);
+  await expectLog(page, ['a 1 1', 'a 2 2', 'a 3 3']);
+  expect(await page.evaluate(() => /** @type {any} */ (window).held)).toEqual([]);
+});
+
 test('other tabs get what arrives together in order, each event once', async ({
   page,
   context,

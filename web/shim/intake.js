@@ -8,12 +8,12 @@ import { streamName } from './options.js';
 
 /** @import { Frame } from './stream.js' */
 
-const maxTaken = 256; // messages
-const maxTakenChars = 1 << 18;
+const maxTaken = 1 << 16; // characters, and a message
 const maxEarlyBytes = 1 << 16; // of a message, before anything was asked
+const gathering = 4; // ms between calls for events, while the page is seen
 const tooBig = 4009;
 
-const maxEvents = 1 << 16; // of what is merged
+const maxEvents = 1 << 16; // of a frame
 
 /**
  * A run of events that stays here.
@@ -69,8 +69,7 @@ export class Intake {
   #chars = 0;
   /** @type {Event | undefined} */ #passing; // what is handed over now
   #marker = new MessageChannel();
-  #marked = false;
-  #count = 0; // of messages among it
+  #gathers = false; // what comes now is handed over later, with more
   #first = 0; // the number of the first of those that are kept
   /** @type {Kept[]} */ #kept = [];
   /** @type {Kept | undefined} */ #last; // what was taken last, if it is kept
@@ -85,10 +84,7 @@ export class Intake {
     this.#deliver = deliver;
     this.#protocols = protocols;
     this.#reads = reads;
-    this.#marker.port1.onmessage = () => {
-      this.#marked = false;
-      this.#hand();
-    };
+    this.#marker.port1.onmessage = this.#gathered;
   }
 
   /** What the wasm calls. */
@@ -191,9 +187,9 @@ export class Intake {
       this.#socket = socket;
       this.#chars += size;
       reads = this.#arrived(data, size, reads);
-      const full = ++this.#count >= maxTaken || this.#chars >= maxTakenChars;
+      const full = this.#chars > maxTaken;
       if (full && this.#early) socket.close(); // it was not asked for anything yet
-      if (full || !this.#marked) this.#hand();
+      if (full || !this.#gathers || !this.#last) this.#hand(); // others than events do not wait
     });
     // Or so it is told: one that was abandoned may be open for long.
     socket.addEventListener('close', () => {
@@ -223,7 +219,7 @@ export class Intake {
     } catch {}
     const frames = Array.isArray(message) ? message : [message];
     const known = reads ? frames.map(eventsOf) : [];
-    if (known.length && known.every(Boolean)) {
+    if (known[0] && known.every(Boolean)) {
       const texts = message === frames ? [] : [data];
       for (const f of known) this.#keep(/** @type {Frame} */ (f), texts, f === known[0] ? size : 0);
       return true;
@@ -244,7 +240,7 @@ export class Intake {
     const last = this.#last;
     if (last && texts.length && last.texts.length && last.told[2] === stream) {
       const [, , , first, n] = last.told;
-      if (first + n === from && n < maxEvents) {
+      if (first + n === from) {
         for (const one of data) last.frame.data.push(one);
         last.texts.push(...texts);
         last.told[1] += size;
@@ -258,25 +254,32 @@ export class Intake {
     this.#taken.push(told);
   }
 
+  #gathered = () => {
+    this.#gathers = false;
+    this.#hand();
+  };
+
   /**
-   * Hands over what was taken. All that the browser has by then comes before the
-   * marker, and is handed over together.
+   * Hands over what was taken, and gathers what comes next: for a while, or, as a page
+   * that is hidden has no such timers, what the browser has already. That comes before
+   * the marker.
    */
   #hand() {
-    if (!this.#taken.length || this.#early) return;
-    this.#flush();
-    if (this.#marked) return;
-    this.#marked = true;
-    this.#marker.port2.postMessage(0);
+    if (!this.#flush() || this.#gathers) return;
+    this.#gathers = true;
+    if (document.hidden) this.#marker.port2.postMessage(0);
+    else setTimeout(this.#gathered, gathering);
   }
 
+  /** Hands over what was taken, if that is anything. */
   #flush() {
-    if (!this.#taken.length || this.#early) return;
+    if (!this.#taken.length || this.#early) return false;
     const data = JSON.stringify(this.#taken);
     this.#taken = [];
     this.#last = undefined;
-    this.#chars = this.#count = 0;
+    this.#chars = 0;
     this.#passing = new MessageEvent('message', { data });
     this.#socket?.dispatchEvent(this.#passing);
+    return true;
   }
 }
