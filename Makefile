@@ -8,6 +8,8 @@ FUZZTIME ?= 20s
 SOAK     ?= 10m
 # 1: the wasm as Go makes it, with the whole standard library and whole tracebacks.
 FULL     ?=
+# A directory for the pictures of bench-peers.
+PLOTS    ?=
 
 SHELL         := bash
 .SHELLFLAGS   := -eu -o pipefail -c
@@ -165,7 +167,7 @@ bench-server: ## the server beside the centrifuge library, on Linux, in 5 minute
 
 .PHONY: bench-peers
 bench-peers: browsers web bench/peers/node_modules/.package-lock.json ## a page with other libraries instead, in Chromium on Linux, in 15 minutes
-	go -C bench/peers run . -chromium $(CURDIR)/bin/headless-shell
+	go -C bench/peers run . -chromium $(CURDIR)/bin/headless-shell $(if $(PLOTS),-plots $(abspath $(PLOTS)))
 
 bench/peers/node_modules/.package-lock.json: bench/peers/package-lock.json
 	cd bench/peers && npm ci --no-progress --ignore-scripts

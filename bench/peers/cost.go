@@ -13,7 +13,7 @@ var manyTabs = []int{1, 10}
 // measureCost has tabs follow a few events a second, in a browser of its own for each
 // library: what a page has taken it keeps.
 func measureCost(ctx context.Context, b *bench) error {
-	t := &table{}
+	t := &table{ways: ways}
 	for round := range b.rounds {
 		for _, w := range shuffled(b, ways) {
 			err := b.onStage(ctx, link{}, []way{w}, func(uint64) {}, func(ctx context.Context, s *stage) error {

@@ -35,7 +35,8 @@ type endpoint struct {
 
 // endpoints are the servers in Go; pages come from the origins.
 var endpoints = map[string]func(origins []string) (endpoint, error){
-	hostLongwire:   newLongwire,
+	hostLongwire:   func(origins []string) (endpoint, error) { return newLongwire(origins, 0) },
+	hostBrisk:      func(origins []string) (endpoint, error) { return newLongwire(origins, 2*time.Second) },
 	hostPlain:      func([]string) (endpoint, error) { return newPlain(), nil },
 	hostCentrifuge: func([]string) (endpoint, error) { return newCentrifuge() },
 }

@@ -29,7 +29,7 @@ const (
 
 // measureLoad loads a page that nothing is known of, and one that was there before.
 func measureLoad(ctx context.Context, b *bench) error {
-	t := &table{}
+	t := &table{ways: ways}
 	visit := 0
 	for _, over := range links {
 		err := b.onStage(ctx, over.link, ways, func(uint64) {}, func(ctx context.Context, s *stage) error {

@@ -36,6 +36,7 @@ type options struct {
 	rounds   int
 	window   time.Duration
 	clients  int
+	plots    string // directory, empty: none
 	seed     uint64
 }
 
@@ -101,6 +102,7 @@ func readOptions(args []string) (*options, error) {
 	fs.IntVar(&o.rounds, "rounds", 5, "how often each figure is measured")
 	fs.DurationVar(&o.window, "window", 2*time.Second, "how long a rate is measured; latencies four times as long")
 	fs.IntVar(&o.clients, "clients", 200, "how many clients see a restart")
+	fs.StringVar(&o.plots, "plots", "", "`directory` for pictures of the parts rates and restart")
 	fs.Uint64Var(&o.seed, "seed", 1, "of the order in which the libraries take turns")
 	_ = fs.Parse(args) // has ended the program if there was an error
 	if fs.NArg() > 0 {

@@ -69,7 +69,7 @@ func (f *flood) run(ctx context.Context, h *host, seen uint64) error {
 // measureRates runs all rounds in one browser.
 func measureRates(ctx context.Context, b *bench) error {
 	f := &flood{signal: make(chan struct{}, 1)}
-	t := &table{}
+	t := &table{ways: ways}
 	late := make(map[string][]float64)
 	err := b.onStage(ctx, link{}, ways, f.ack, func(ctx context.Context, s *stage) error {
 		for round := range b.rounds {
@@ -92,7 +92,10 @@ func measureRates(ctx context.Context, b *bench) error {
 		}
 	}
 	heading(b.out, "Events into one page, %d rounds of %s", b.rounds, b.window)
-	return t.print(b.out)
+	if err := t.print(b.out); err != nil {
+		return err
+	}
+	return b.drawRates(t)
 }
 
 const perSecond = "events/s at saturation"

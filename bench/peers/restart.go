@@ -16,14 +16,16 @@ const outage = 2 * time.Second
 
 // measureRestart kills servers under native clients, and starts them again.
 func measureRestart(ctx context.Context, b *bench) error {
-	t := &table{}
+	t := &table{ways: append([]way{ways[0], brisk}, ways[1:]...)}
+	all := make(map[string][]float64)
 	for round := range b.rounds {
-		for _, w := range shuffled(b, ways) {
+		for _, w := range shuffled(b, t.ways) {
 			waits, err := b.restart(ctx, w)
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
 			slices.Sort(waits)
+			all[w.name] = append(all[w.name], waits...)
 			t.add("server up to live, p50, s", 2, w.name, stats.Percentile(waits, 50))
 			t.add("server up to live, last, s", 2, w.name, waits[len(waits)-1])
 			t.add("clients in the busiest 100 ms", 0, w.name, float64(busiest(waits, 0.1)))
@@ -31,7 +33,10 @@ func measureRestart(ctx context.Context, b *bench) error {
 		}
 	}
 	heading(b.out, "A server that was killed is up after %s, %d clients, %d rounds", outage, b.clients, b.rounds)
-	return t.print(b.out)
+	if err := t.print(b.out); err != nil {
+		return err
+	}
+	return b.drawRestart(t.ways, all)
 }
 
 // restart returns how long each client had to wait for an event, in seconds since the
@@ -112,7 +117,7 @@ type crowd struct {
 
 func (b *bench) startCrowd(ctx context.Context, w way, url string) (*crowd, error) {
 	args := []string{"clients.js", w.name, url, strconv.Itoa(b.clients)}
-	if w.name == longwire {
+	if w.host == hostLongwire || w.host == hostBrisk {
 		args = []string{"clients", url, strconv.Itoa(b.clients)}
 	}
 	p, err := start(ctx, b.options, args...)

@@ -12,6 +12,7 @@ import (
 
 // table collects figures of the ways, round by round.
 type table struct {
+	ways []way
 	rows []*row
 }
 
@@ -54,7 +55,7 @@ func (t *table) print(out io.Writer) error {
 	for _, figure := range figures {
 		ours := t.row(figure, longwire)
 		name := figure
-		for _, one := range ways {
+		for _, one := range t.ways {
 			r := t.row(figure, one.name)
 			if r == nil {
 				continue

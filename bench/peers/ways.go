@@ -3,6 +3,7 @@ package main
 // The servers.
 const (
 	hostLongwire   = "longwire"
+	hostBrisk      = "longwire-2s" // for a fleet of this size, see longwire.go
 	hostPlain      = "plain"
 	hostCentrifuge = "centrifuge"
 	hostSocketIO   = "socket.io"
@@ -16,6 +17,9 @@ type way struct {
 
 // longwire is what the others are held against.
 const longwire = "longwire"
+
+// brisk is measured where the server's Spread decides.
+var brisk = way{"longwire, Spread 2 s", hostBrisk}
 
 var ways = []way{
 	{longwire, hostLongwire},
