@@ -12,12 +12,12 @@ import (
 
 // Each block is a module of its own. What it imports from the shim is what
 // types.d.ts promises; that the shim keeps it is checked where the shim is.
-func TestJavaScriptTypeChecks(t *testing.T) { typeCheck(t, true, "js") }
+func TestJavaScriptTypeChecks(t *testing.T) { typeCheck(t, true, "js", "jsx") }
 
 // Code of other libraries is checked without their types: that it is JavaScript.
 func TestJavaScriptOfOthersParses(t *testing.T) { typeCheck(t, false, "js before") }
 
-func typeCheck(t *testing.T, strict bool, info string) {
+func typeCheck(t *testing.T, strict bool, infos ...string) {
 	t.Helper()
 	top, err := filepath.Abs(root)
 	if err != nil {
@@ -41,9 +41,16 @@ func typeCheck(t *testing.T, strict bool, info string) {
 	// tsc reads it; go test would repeat a cached result if this test did not.
 	entries := make(map[string][]string)
 	for entry, types := range map[string]string{
-		"longwire": "types.d.ts", "/longwire.js": "types.d.ts", "longwire/inspector": "types.inspector.d.ts",
+		"longwire":           "web/types.d.ts",
+		"/longwire.js":       "web/types.d.ts",
+		"longwire/inspector": "web/types.inspector.d.ts",
+		"longwire/react":     "web/react.d.ts",
+		"longwire/socket":    "web/socket.d.ts",
+		"graphql-ws":         "playwright/node_modules/graphql-ws/dist/index.d.ts",
+		"react":              "playwright/node_modules/@types/react/index.d.ts",
+		"react/jsx-runtime":  "playwright/node_modules/@types/react/jsx-runtime.d.ts",
 	} {
-		path := filepath.Join(top, "web", types)
+		path := filepath.Join(top, types)
 		if _, err = os.ReadFile(path); err != nil {
 			t.Fatal(err)
 		}
@@ -51,15 +58,19 @@ func typeCheck(t *testing.T, strict bool, info string) {
 	}
 	write("page.d.ts", page)
 	where := make(map[string]block)
-	for _, b := range blocksOf(t, info) {
-		name := fmt.Sprintf("%s.%d.js", strings.ReplaceAll(b.document, "/", "."), b.line)
-		where[name] = b
-		write(name, []byte(b.code+"\nexport {};\n"))
+	for _, info := range infos {
+		for _, b := range blocksOf(t, info) {
+			extension, _, _ := strings.Cut(info, " ")
+			name := fmt.Sprintf("%s.%d.%s", strings.ReplaceAll(b.document, "/", "."), b.line, extension)
+			where[name] = b
+			write(name, []byte(b.code+"\nexport {};\n"))
+		}
 	}
 	config, err := json.Marshal(map[string]any{
 		"extends": filepath.Join(top, "tsconfig.json"),
 		"include": []string{"*"},
 		"compilerOptions": map[string]any{
+			"jsx":                "react-jsx",
 			"noImplicitAny":      strict,
 			"noUnusedLocals":     false,
 			"noUnusedParameters": false,

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func documents(t *testing.T) []document {
 		t.Fatal(err)
 	}
 	var docs []document
-	for _, name := range append(names, inDocs...) {
+	for _, name := range slices.Concat(names, inDocs, []string{root + "/web/README.md"}) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

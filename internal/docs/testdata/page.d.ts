@@ -6,6 +6,9 @@ declare function banner(state: string, reason: string, nextRetryAt: number | nul
 declare function note(text: string): void;
 declare function login(): Promise<void>;
 declare function signedOut(): void;
+declare function Offline(): any;
+declare function Table(props: { rows: unknown }): any;
+declare const url: string;
 declare const user: string;
 declare const token: string;
 declare const signal: AbortSignal;
