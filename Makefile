@@ -95,8 +95,9 @@ test-wasm: browsers need-node bin/wasmbrowsertest ## the Go tests of the browser
 	PATH="$(CURDIR)/bin:$$PATH" go test ./jsbridge
 
 .PHONY: test-e2e
-test-e2e: browsers node_modules package build-server ## the browser tests, in Chromium and Firefox
+test-e2e: browsers node_modules package build-server bench/peers/node_modules/.package-lock.json ## the browser tests, in Chromium and Firefox
 	cd playwright && npx --no-install playwright test
+	go -C bench/peers test ./...
 
 .PHONY: lint
 lint: lint-go lint-js ## golangci-lint for each platform, biome and tsc
