@@ -32,14 +32,17 @@ type loaded struct {
 
 // site serves the pages and what they load, and takes what these say.
 type site struct {
-	mux    http.ServeMux
-	files  map[string][]byte // brotli, by name
-	loaded chan loaded
+	mux      http.ServeMux
+	longwire string            // the shim
+	web      http.Handler      // of what it loads
+	files    map[string][]byte // brotli, by name
+	loaded   chan loaded
 }
 
 // newSite bundles the scripts in dir, each for itself as an application's would be.
 func newSite(dir string, tabs http.Handler) (*site, error) {
-	s := &site{files: make(map[string][]byte), loaded: make(chan loaded)}
+	s := &site{files: make(map[string][]byte), web: web.Handler(), loaded: make(chan loaded)}
+	s.longwire = filepath.Join(dir, "../../web/dist/longwire.js")
 	page := filepath.Join(dir, "page")
 	for _, name := range []string{"page.html", "page.js"} {
 		text, err := os.ReadFile(filepath.Join(page, name))
@@ -62,20 +65,19 @@ func newSite(dir string, tabs http.Handler) (*site, error) {
 			return nil, err
 		}
 	}
-	s.mux.Handle("GET /v/{version}/web/", http.HandlerFunc(serveWeb))
 	s.mux.HandleFunc("GET /v/{version}/page/{name}", s.serveFile)
 	s.mux.Handle("GET /tabs", tabs)
 	s.mux.HandleFunc("POST /loaded", s.report)
 	return s, nil
 }
 
-// bundle builds a script and all that it imports, but for Longwire's files, which stay
-// as they are published. What is called way is the module.
+// bundle builds a script and all that it imports; only Longwire's wasm and its loader
+// stay files beside it. What is called way is the module.
 func (s *site) bundle(name, entry, module string) error {
 	built := api.Build(api.BuildOptions{
-		EntryPoints: []string{entry}, Alias: map[string]string{"way": module},
-		External: []string{"../web/longwire.js"},
-		Bundle:   true, Format: api.FormatESModule, Target: api.ES2022,
+		EntryPoints: []string{entry},
+		Alias:       map[string]string{"way": module, "longwire": s.longwire},
+		Bundle:      true, Format: api.FormatESModule, Target: api.ES2022,
 		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true,
 	})
 	if len(built.Errors) > 0 {
@@ -108,7 +110,8 @@ func (s *site) serveFile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	data := s.files[name]
 	if data == nil {
-		http.NotFound(w, r)
+		r.URL.Path = "/" + name
+		s.web.ServeHTTP(w, r)
 		return
 	}
 	kind := "text/javascript"
@@ -119,20 +122,6 @@ func (s *site) serveFile(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Encoding", "br")
 	w.Header().Set("Cache-Control", forEver)
 	_, _ = w.Write(data) // the page may be gone
-}
-
-func serveWeb(w http.ResponseWriter, r *http.Request) {
-	_, name, _ := strings.Cut(r.URL.Path, "/web/")
-	r.URL.Path = "/" + name
-	web.Handler().ServeHTTP(&cached{w}, r)
-}
-
-// cached has an answer cached for ever.
-type cached struct{ http.ResponseWriter }
-
-func (c *cached) WriteHeader(status int) {
-	c.Header().Set("Cache-Control", forEver)
-	c.ResponseWriter.WriteHeader(status)
 }
 
 func (s *site) report(w http.ResponseWriter, r *http.Request) {

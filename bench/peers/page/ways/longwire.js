@@ -1,4 +1,4 @@
-import { connect } from '../web/longwire.js';
+import { connect } from 'longwire';
 
 /** @param {string} url @param {(data: any) => void} event */
 export const follow = (url, event) => {
