@@ -163,7 +163,7 @@ bench-tabs: browsers web ## tabs that share a connection beside plain WebSockets
 	go run ./bench -chromium bin/headless-shell -parts cost,tabs -rounds 3 -batches 1,64 -warm-up 500ms -window 1s
 
 .PHONY: bench-server
-bench-server: ## the server beside the centrifuge library, on Linux, in 5 minutes
+bench-server: ## the server beside the centrifuge library, and how its costs grow, on Linux, in 8 minutes
 	go -C bench/server run .
 
 .PHONY: bench-peers

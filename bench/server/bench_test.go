@@ -26,9 +26,13 @@ func TestEveryPartRuns(t *testing.T) {
 	for _, p := range parts {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
+			small := slices.Clone(dimensions)
+			for i := range small {
+				small[i].sizes, small[i].followers, small[i].missed = []int{4, 40}, 3, []int{4}
+			}
 			var out strings.Builder
 			err := run(t.Context(), &out, io.Discard, options{
-				parts: []string{p.name}, rounds: 1, idle: 5, fanOut: []int{3}, flood: 50 * time.Millisecond, handshakes: 5, resumes: 5,
+				parts: []string{p.name}, rounds: 1, idle: 5, fanOut: []int{3}, flood: 50 * time.Millisecond, handshakes: 5, resumes: 5, growth: small,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -42,7 +46,7 @@ func TestEveryPartRuns(t *testing.T) {
 }
 
 func TestChildNamesWhatItDoesNotKnow(t *testing.T) {
-	if err := runHost([]string{"nats"}); err == nil || !strings.Contains(err.Error(), `"nats"`) {
+	if err := runHost([]string{"nats", "{}"}); err == nil || !strings.Contains(err.Error(), `"nats"`) {
 		t.Errorf("runHost returned %v, want an error that names the server", err)
 	}
 }

@@ -16,7 +16,7 @@ const stranger = "stranger"
 
 // newCentrifuge serves a channel with a history like Longwire's log, whose
 // subscribers have positions and can recover. The rest are the library's defaults.
-func newCentrifuge(quiet bool) (endpoints, error) {
+func newCentrifuge(set settings) (endpoints, error) {
 	node, err := cf.New(cf.Config{})
 	if err != nil {
 		return endpoints{}, err
@@ -33,14 +33,14 @@ func newCentrifuge(quiet bool) (endpoints, error) {
 		})
 	})
 	config := cf.WebsocketConfig{}
-	if quiet {
+	if set.Quiet {
 		config.PingPongConfig = cf.PingPongConfig{PingInterval: -1, PongTimeout: -1}
 	}
 	mux := http.NewServeMux()
 	mux.Handle(pathOpen, cf.NewWebsocketHandler(node, config))
 	return endpoints{
 		handler: mux,
-		publish: func(data []byte) error {
+		publish: func(channel string, data []byte) error {
 			_, err := node.Publish(channel, data, cf.WithHistory(stream.DefaultEvents, stream.DefaultAge))
 			return err
 		},

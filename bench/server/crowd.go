@@ -89,7 +89,7 @@ type Return struct {
 // Return brings back the clients that were remembered, and says how long it took.
 func (c *crowd) Return(r Return, took *time.Duration) (err error) {
 	*took, err = c.arrive(r.Addr, len(c.positions), func(i int) Visit {
-		return follower(c.kind, &c.positions[i], r.Missed)
+		return follower(c.kind, c.positions[i], r.Missed)
 	})
 	return err
 }

@@ -49,12 +49,12 @@ func (b *bench) fanOutTo(ctx context.Context, n int) error {
 	fmt.Fprintf(b.out, "Events to %d connections: %d single ones a round, and a flood with %d under way\n", n, singles, windowFor(n))
 	pairs := make(map[string]*pair)
 	for _, kind := range []string{centrifuge, longwire} {
-		p, err := startPair(ctx, b, kind, true)
+		p, err := startPair(ctx, b, kind, settings{Quiet: true})
 		if err != nil {
 			return err
 		}
 		defer p.stop(b)
-		if err := p.gather(ctx, n); err != nil {
+		if err := p.gather(ctx, n, channel); err != nil {
 			return err
 		}
 		pairs[kind] = p

@@ -18,12 +18,12 @@ type way struct {
 
 // ways of which the first is what the others are compared with.
 var ways = []way{
-	{"welcomed and kept", longwire, newcomer(longwire), ""},
+	{"welcomed and kept", longwire, newcomer(longwire, channel), ""},
 	{"401 from Authenticate", longwire, Visit{Path: pathUnauthorized, Status: 401}, "0.8"},
 	{"1013, over the rate", longwire, Visit{Path: pathTurnAway, Status: 101, Close: 1013}, "1"},
 	{"503, over the rate of those too", longwire, Visit{Path: pathTurnedAway, Status: 503}, "0.8"},
 	{"503 from a closed server", longwire, Visit{Path: pathClosed, Status: 503}, "0.8"},
-	{"centrifuge: subscribed and kept", centrifuge, newcomer(centrifuge), ""},
+	{"centrifuge: subscribed and kept", centrifuge, newcomer(centrifuge, channel), ""},
 	{"centrifuge: token refused", centrifuge, Visit{
 		Path: pathOpen, Status: 101, Hello: `{"id":1,"connect":{"token":"` + stranger + `"}}`, Close: 3500,
 	}, ""},
@@ -35,7 +35,7 @@ func measureHandshakes(ctx context.Context, b *bench) error {
 	fmt.Fprintf(b.out, "Handshakes: server CPU for each of %d, %d at once\n", b.handshakes, atOnce)
 	pairs := make(map[string]*pair)
 	for _, kind := range []string{longwire, centrifuge} {
-		p, err := startPair(ctx, b, kind, true)
+		p, err := startPair(ctx, b, kind, settings{Quiet: true})
 		if err != nil {
 			return err
 		}

@@ -5,13 +5,13 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -46,14 +46,17 @@ type receipt struct {
 const receiptSize = 16
 
 func runHost(args []string) error {
-	quiet := slices.Contains(args[1:], "quiet")
+	var set settings
+	if err := json.Unmarshal([]byte(args[1]), &set); err != nil {
+		return err
+	}
 	var e endpoints
 	var err error
 	switch kind := args[0]; kind {
 	case longwire:
-		e, err = newLongwire(quiet)
+		e, err = newLongwire(set)
 	case centrifuge:
-		e, err = newCentrifuge(quiet)
+		e, err = newCentrifuge(set)
 	default:
 		err = fmt.Errorf("no such server: %q", kind)
 	}
@@ -108,7 +111,25 @@ func (h *host) Publish(n int, _ *struct{}) error {
 
 func (h *host) publishOne() error {
 	h.published++
-	return h.publish(payload)
+	return h.publish(channel, payload)
+}
+
+// Filling are events that nobody follows.
+type Filling struct {
+	Streams int
+	Events  int // to each
+}
+
+// Fill publishes events to the channel and others.
+func (h *host) Fill(f Filling, _ *struct{}) error {
+	for _, name := range names(f.Streams) {
+		for range f.Events {
+			if err := h.publish(name, payload); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Singles are events that were published one by one, each when the one before it had
@@ -154,28 +175,51 @@ func (h *host) Flood(p Pace, flood *Flood) error {
 	refill := window - window/4
 	before := h.published
 	started := time.Now()
-	var last receipt
-	var err error
 	for time.Since(started) < p.For {
 		for h.published-h.received < window {
-			if err = h.publishOne(); err != nil {
+			if err := h.publishOne(); err != nil {
 				return err
 			}
 		}
 		for h.published-h.received > refill {
-			if last, err = h.wait(); err != nil {
+			if _, err := h.wait(); err != nil {
 				return err
 			}
 		}
 	}
-	for h.received < h.published {
-		if last, err = h.wait(); err != nil {
+	last, err := h.waitForAll()
+	flood.Events = int(h.published - before) //nolint:gosec // a count
+	flood.Took = time.Duration(last.At - started.UnixNano())
+	return err
+}
+
+// Delivery are events that all clients get.
+type Delivery struct {
+	Events int
+	Window int // how many of them are published at a time
+}
+
+// Deliver publishes events and waits until all clients have them.
+func (h *host) Deliver(d Delivery, _ *struct{}) error {
+	for left := d.Events; left > 0; left -= d.Window {
+		if err := h.Publish(min(left, d.Window), nil); err != nil {
+			return err
+		}
+		if _, err := h.waitForAll(); err != nil {
 			return err
 		}
 	}
-	flood.Events = int(h.published - before) //nolint:gosec // a count
-	flood.Took = time.Duration(last.At - started.UnixNano())
 	return nil
+}
+
+// waitForAll waits until all clients have every event, and returns the last receipt.
+func (h *host) waitForAll() (last receipt, err error) {
+	for h.received < h.published {
+		if last, err = h.wait(); err != nil {
+			return last, err
+		}
+	}
+	return last, nil
 }
 
 // patience bounds how long anything that was asked for may take to arrive.

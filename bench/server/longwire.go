@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/longwire/longwire/server"
+	"github.com/longwire/longwire/stream"
 )
 
 // The paths of the servers' endpoints.
@@ -21,13 +22,13 @@ const (
 	pathClosed       = "/closed"
 )
 
-// channel is the one stream of all.
+// channel is the stream that events are published to.
 const channel = "bench"
 
 // endpoints is a server under measurement.
 type endpoints struct {
 	handler http.Handler
-	publish func(data []byte) error
+	publish func(stream string, data []byte) error
 }
 
 // In a second: more than ever come, and so few that after the first, which is always
@@ -38,16 +39,20 @@ const (
 )
 
 // newLongwire serves in default settings, except that as many as want to may come at
-// once.
-func newLongwire(quiet bool) (endpoints, error) {
+// once, and follow as many streams as they want.
+func newLongwire(set settings) (endpoints, error) {
 	mux := http.NewServeMux()
 	add := func(path string, change func(*server.Options)) (*server.Server, error) {
 		o := server.Options{
 			Admission: server.Admission{Connections: unbounded, Handshakes: unbounded},
+			Follows:   unbounded,
 			Logger:    slog.New(slog.DiscardHandler),
 		}
-		if quiet {
+		if set.Quiet {
 			o.Heartbeat = 5 * time.Minute
+		}
+		if set.Events > 0 {
+			o.Log = stream.Limits{Events: set.Events, Bytes: 1 << 40, Age: time.Hour}
 		}
 		change(&o)
 		s, err := server.New(o)
@@ -85,8 +90,8 @@ func newLongwire(quiet bool) (endpoints, error) {
 	}
 	return endpoints{
 		handler: mux,
-		publish: func(data []byte) error {
-			_, err := open.Publish(context.Background(), channel, data)
+		publish: func(stream string, data []byte) error {
+			_, err := open.Publish(context.Background(), stream, data)
 			return err
 		},
 	}, closed.Close()

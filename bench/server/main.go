@@ -2,10 +2,11 @@
 
 // Command server measures what a Longwire server costs beside the centrifuge
 // library, whose connections, streams and logs serve the same purpose: memory per
-// idle connection, events delivered to many connections, handshakes and resumes.
+// idle connection, events delivered to many connections, handshakes and resumes. Last,
+// without that library, it measures how each cost of a Longwire server grows.
 //
 // The servers and their clients are processes of their own, which this program
-// starts from itself, on loopback. The two servers take turns in every round, in
+// starts from itself, on loopback. The servers take turns in every round, in
 // random order, because a machine's speed changes from minute to minute: read the
 // ratios of one round, not the rates. Nothing is asserted; the budgets of the design
 // stand beside the figures. It runs on Linux, which counts memory and CPU time for it.
@@ -34,6 +35,7 @@ type options struct {
 	flood      time.Duration
 	handshakes int
 	resumes    int
+	growth     []dimension
 	seed       uint64
 }
 
@@ -48,6 +50,7 @@ var parts = []part{
 	{"fanout", measureFanOut},
 	{"handshakes", measureHandshakes},
 	{"resumes", measureResumes},
+	{"growth", measureGrowth},
 }
 
 func main() {
@@ -74,7 +77,7 @@ func main() {
 
 // readOptions ends the program for flags that cannot be read.
 func readOptions(args []string) (options, error) {
-	o := options{fanOut: []int{100, 1000, 10000}}
+	o := options{fanOut: []int{100, 1000, 10000}, growth: dimensions}
 	for _, p := range parts {
 		o.parts = append(o.parts, p.name)
 	}
@@ -92,6 +95,17 @@ func readOptions(args []string) (options, error) {
 	fs.Func("fanout", "to how many `connections` events go, a list (default 100,1000,10000)", func(text string) (err error) {
 		o.fanOut, err = readNumbers(text)
 		return err
+	})
+	fs.Func("growth", "of `what` the growth is measured, a list (default streams,connected,kept,retained,published)", func(text string) error {
+		o.growth = nil
+		for key := range strings.SplitSeq(text, ",") {
+			i := slices.IndexFunc(dimensions, func(d dimension) bool { return d.key == key })
+			if i < 0 {
+				return fmt.Errorf("there is no %q", key)
+			}
+			o.growth = append(o.growth, dimensions[i])
+		}
+		return nil
 	})
 	fs.IntVar(&o.rounds, "rounds", 4, "how often each figure is measured")
 	fs.IntVar(&o.idle, "idle", 5000, "over how many `connections` memory is measured")

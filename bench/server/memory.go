@@ -46,7 +46,7 @@ func kilobytes(n int64) float64 { return float64(n) / 1024 }
 
 // footprint measures one server.
 func (b *bench) footprint(ctx context.Context, kind string) (f footprint, err error) {
-	p, err := startPair(ctx, b, kind, false)
+	p, err := startPair(ctx, b, kind, settings{})
 	if err != nil {
 		return f, err
 	}
@@ -64,7 +64,7 @@ func (b *bench) footprint(ctx context.Context, kind string) (f footprint, err er
 			Stack: (now.Stack - before.Stack) / n,
 		}, errNow
 	}
-	if err = p.gather(ctx, b.idle); err != nil {
+	if err = p.gather(ctx, b.idle, channel); err != nil {
 		return f, err
 	}
 	if err = pause(ctx, 3*time.Second); err != nil {
@@ -89,11 +89,16 @@ func (b *bench) footprint(ctx context.Context, kind string) (f footprint, err er
 	return f, err
 }
 
-// gather connects clients that follow the channel and count its events.
-func (p *pair) gather(ctx context.Context, n int) error {
-	_, err := call[time.Duration](ctx, p.crowd, "Visit", Visits{Addr: p.addr, Count: n, Visit: newcomer(p.kind)})
-	if err != nil {
+// gather connects clients that follow the streams and count the channel's events.
+func (p *pair) gather(ctx context.Context, n int, streams ...string) error {
+	if err := p.visit(ctx, n, streams...); err != nil {
 		return err
 	}
 	return do(ctx, p.crowd, "Watch", nothing)
+}
+
+// visit connects clients that follow the streams.
+func (p *pair) visit(ctx context.Context, n int, streams ...string) error {
+	_, err := call[time.Duration](ctx, p.crowd, "Visit", Visits{Addr: p.addr, Count: n, Visit: newcomer(p.kind, streams...)})
+	return err
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -105,21 +106,29 @@ type pair struct {
 	host, crowd *process
 }
 
-// startPair starts a server of the kind, and a process for its clients. A quiet one
-// does not look after idle connections, so as not to disturb the measurement of
-// another.
-func startPair(ctx context.Context, b *bench, kind string, quiet bool) (_ *pair, err error) {
+// settings are those of a server in which it differs from the defaults.
+type settings struct {
+	// A quiet one does not look after idle connections, so as not to disturb the
+	// measurement of another.
+	Quiet bool
+	// Events is how many a log of Longwire's retains, whatever their size and age, 0:
+	// the defaults.
+	Events int
+}
+
+// startPair starts a server of the kind, and a process for its clients.
+func startPair(ctx context.Context, b *bench, kind string, set settings) (_ *pair, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _, _ = r.Close(), w.Close() }() // the children have their own
 	p := &pair{kind: kind}
-	args := []string{"host", kind}
-	if quiet {
-		args = append(args, "quiet")
+	text, err := json.Marshal(set)
+	if err != nil {
+		return nil, err
 	}
-	if p.host, err = start(ctx, r, args...); err != nil {
+	if p.host, err = start(ctx, r, "host", kind, string(text)); err != nil {
 		return nil, err
 	}
 	if p.crowd, err = start(ctx, w, "crowd", kind); err != nil {

@@ -15,7 +15,7 @@ func measureResumes(ctx context.Context, b *bench) error {
 	fmt.Fprintf(b.out, "Resumes of %d clients, %d at once\n", b.resumes, atOnce)
 	pairs := make(map[string]*pair)
 	for _, kind := range []string{centrifuge, longwire} {
-		p, err := startPair(ctx, b, kind, true)
+		p, err := startPair(ctx, b, kind, settings{Quiet: true})
 		if err != nil {
 			return err
 		}
@@ -27,7 +27,9 @@ func measureResumes(ctx context.Context, b *bench) error {
 		for _, missed := range []int{0, 100} {
 			costs, rates := make(map[string]float64), make(map[string]float64)
 			for _, kind := range shuffled(b, centrifuge, longwire) {
-				cost, took, err := b.resume(ctx, pairs[kind], missed)
+				cost, took, err := pairs[kind].resume(ctx, b.resumes, missed, func() error {
+					return do(ctx, pairs[kind].host, "Publish", missed)
+				}, channel)
 				if err != nil {
 					return fmt.Errorf("%s: %w", kind, err)
 				}
@@ -43,10 +45,10 @@ func measureResumes(ctx context.Context, b *bench) error {
 	return t.print(b.out)
 }
 
-// resume lets new clients come, lose their connections, miss events and come back.
-func (b *bench) resume(ctx context.Context, p *pair, missed int) (cost, took time.Duration, err error) {
-	v := Visits{Addr: p.addr, Count: b.resumes, Visit: newcomer(p.kind)}
-	if _, err := call[time.Duration](ctx, p.crowd, "Visit", v); err != nil {
+// resume lets n new clients come, lose their connections, miss the events that miss
+// publishes to the channel, and come back.
+func (p *pair) resume(ctx context.Context, n, missed int, miss func() error, streams ...string) (cost, took time.Duration, err error) {
+	if err := p.visit(ctx, n, streams...); err != nil {
 		return 0, 0, err
 	}
 	for _, method := range []string{"Remember", "Leave"} {
@@ -57,7 +59,7 @@ func (b *bench) resume(ctx context.Context, p *pair, missed int) (cost, took tim
 	if err := pause(ctx, settle); err != nil {
 		return 0, 0, err
 	}
-	if err := do(ctx, p.host, "Publish", missed); err != nil {
+	if err := miss(); err != nil {
 		return 0, 0, err
 	}
 	return p.arrivals(ctx, "Return", Return{Addr: p.addr, Missed: missed})

@@ -31,32 +31,34 @@ type Visit struct {
 	Close  ws.StatusCode
 }
 
-// position is where a client stands, and as whom.
+// position is where a client stands in what it follows, and as whom.
 type position struct {
 	session string
-	epoch   string
-	seq     uint64
+	streams map[string]wire.Want
 }
 
-// newcomer is the visit of a client that follows the channel from now on.
-func newcomer(kind string) Visit { return follower(kind, nil, 0) }
+// newcomer is the visit of a client that follows the streams from now on. Of
+// centrifuge it follows the channel alone.
+func newcomer(kind string, streams ...string) Visit {
+	p := position{streams: make(map[string]wire.Want)}
+	for _, name := range streams {
+		p.streams[name] = wire.Want{}
+	}
+	return follower(kind, p, 0)
+}
 
 // follower is the visit of a client that comes back to a position of which it has
 // missed so many events.
-func follower(kind string, p *position, missed int) Visit {
+func follower(kind string, p position, missed int) Visit {
 	v := Visit{Path: pathOpen, Status: 101, Events: missed}
 	if kind == longwire {
-		r := wire.Resume{V: wire.Version, Batch: true, Subs: map[string]wire.Want{channel: {}}}
-		if p != nil {
-			r.Session = p.session
-			r.Subs[channel] = wire.Want{Has: true, Epoch: p.epoch, After: p.seq}
-		}
+		r := wire.Resume{V: wire.Version, Batch: true, Session: p.session, Subs: p.streams}
 		v.Hello, v.Answer = string(r.Append(nil)), `"t":"welcome"`
 		return v
 	}
 	subscribe := `{"channel":"` + channel + `"}`
-	if p != nil {
-		subscribe = fmt.Sprintf(`{"channel":%q,"recover":true,"epoch":%q,"offset":%d}`, channel, p.epoch, p.seq)
+	if want := p.streams[channel]; want.Has {
+		subscribe = fmt.Sprintf(`{"channel":%q,"recover":true,"epoch":%q,"offset":%d}`, channel, want.Epoch, want.After)
 	}
 	v.Hello, v.Answer = `{"id":1,"connect":{}}`+"\n"+`{"id":2,"subscribe":`+subscribe+`}`, `"subscribe":{`
 	return v
@@ -71,8 +73,11 @@ func readPosition(kind string, msg []byte) (p position, err error) {
 		}
 		for _, f := range frames {
 			if w, ok := f.(wire.Welcome); ok {
-				a := w.Subs[channel]
-				return position{session: w.Session, epoch: a.Epoch, seq: a.Seq}, nil
+				p = position{session: w.Session, streams: make(map[string]wire.Want)}
+				for name, a := range w.Subs {
+					p.streams[name] = wire.Want{Has: true, Epoch: a.Epoch, After: a.Seq}
+				}
+				return p, nil
 			}
 		}
 		return p, errors.New("no welcome")
@@ -89,7 +94,7 @@ func readPosition(kind string, msg []byte) (p position, err error) {
 			return p, err
 		}
 		if s := reply.Subscribe; s != nil && s.Recoverable && s.Positioned {
-			return position{epoch: s.Epoch, seq: s.Offset}, nil
+			return position{streams: map[string]wire.Want{channel: {Has: true, Epoch: s.Epoch, After: s.Offset}}}, nil
 		}
 	}
 	return p, fmt.Errorf("no position in %q", msg)
