@@ -247,7 +247,7 @@ func (c *conn) welcome(r wire.Resume) error {
 	if err := c.fence(r); err != nil {
 		return err
 	}
-	own := &follow{topic: &topic{feed: c.session.Own(), state: &c.s.topics.ownState}}
+	own := &follow{conn: c, topic: &topic{feed: c.session.Own(), state: &c.s.topics.ownState}}
 	resumed := c.session.ID() == r.Session
 	if c.base && r.Own.Has && resumed {
 		// The session id stands for the epoch.

@@ -55,7 +55,7 @@ type conn struct {
 	control      [][]byte // encoded frames that are not events, oldest first
 	controlBytes int
 	follows      []*follow
-	turn         int // the follow that is read first
+	due          dues
 	msgs         lane[wire.Msg]
 	msgBytes     int // bodies in msgs
 	subs         lane[func()]
@@ -130,7 +130,7 @@ func (c *conn) end() {
 		close(c.stop)
 	}
 	follows, sess := c.follows, c.session
-	c.follows, c.control, c.controlBytes, c.pong = nil, nil, 0, nil
+	c.follows, c.due, c.control, c.controlBytes, c.pong = nil, dues{}, nil, 0, nil
 	c.mu.Unlock()
 
 	_ = c.sock.Close() // nobody is left to tell

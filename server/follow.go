@@ -9,9 +9,10 @@ import (
 )
 
 // follow is one stream that a connection follows. It is guarded by the
-// connection's mu, except topic.
+// connection's mu, except topic and conn.
 type follow struct {
 	topic *topic
+	conn  *conn
 	// cursor is nil while there is no position: the client waits for a snapshot and
 	// was nowhere before.
 	cursor *stream.Cursor
@@ -19,12 +20,56 @@ type follow struct {
 	// owed: the client was told resync or reset. Until one snapshot or reset is
 	// written no event of the stream is.
 	owed      bool
+	untold    bool    // the client is not told yet, as it is not known whether there is a snapshot
 	flight    *flight // what is waited for, nil: there is no snapshot to be had
 	overtaken int     // how many snapshots the log had passed when they came
-	untold    bool    // the client is not told yet, as it is not known whether there is a snapshot
 	gap       string  // why the client's position was void
 
-	replay bool // what was missed is still being written
+	replay  bool    // what was missed is still being written
+	dropped bool    // it is followed no longer
+	isDue   bool    // it is among conn.due
+	next    *follow // there
+}
+
+// dues are the follows of a connection that have something to be written, or wait for
+// it: a turn of the connection looks at these alone, however many it has.
+type dues struct {
+	first, last *follow
+	n           int
+}
+
+func (d *dues) push(f *follow) {
+	if d.n == 0 {
+		d.first = f
+	} else {
+		d.last.next = f
+	}
+	d.last = f
+	d.n++
+}
+
+func (d *dues) pop() *follow {
+	f := d.first
+	d.first, f.next = f.next, nil
+	d.n--
+	return f
+}
+
+// expect has the next turn of the connection look at f. It needs c.mu.
+func (c *conn) expect(f *follow) {
+	if !f.isDue && !f.dropped && !c.ended {
+		f.isDue = true
+		c.due.push(f)
+	}
+}
+
+// grown is for a follow whose log has grown, for one of a crowd or not.
+func (f *follow) grown(crowd bool) {
+	c := f.conn
+	c.mu.Lock()
+	c.expect(f)
+	c.mu.Unlock()
+	c.worker.wake(c, crowd)
 }
 
 // drop gives the follow up.
@@ -33,12 +78,13 @@ func (f *follow) drop(s *Server) {
 	s.topics.leave(f.topic)
 }
 
-// place puts the cursor at after in the log, but never forward in the same one.
+// place puts the cursor at after in the log, but never forward in the same one. What
+// follows after is expected by the caller.
 func (f *follow) place(c *conn, log *stream.Log, after uint64) {
 	switch {
 	case f.cursor == nil || f.cursor.Log() != log:
 		f.lift()
-		f.cursor = log.Cursor(after, c.worker, c)
+		f.cursor = log.Cursor(after, c.worker, f)
 	case after < f.cursor.After():
 		f.cursor.Seek(after)
 	}
@@ -62,11 +108,12 @@ func (c *conn) ask(f *follow, want wire.Want, learned *flight) wire.Answer {
 	first, head := log.Bounds()
 	a := wire.Answer{Seq: head, Epoch: log.Epoch(), First: first}
 	gap := ""
+	c.expect(f)
+	c.wake()
 	switch {
 	case !want.Has:
 		if !c.s.snapshots.mayHave(f.topic) {
 			f.place(c, log, head)
-			c.wake()
 			return a
 		}
 	case want.Epoch != log.Epoch():
@@ -78,13 +125,11 @@ func (c *conn) ask(f *follow, want wire.Want, learned *flight) wire.Answer {
 	default:
 		f.place(c, log, want.After)
 		f.replay = f.cursor.After() < head
-		c.wake()
 		return a
 	}
 	a.Resync, f.untold = true, false
 	c.s.counters.resyncs.Add(1)
 	c.owe(f, gap, learned)
-	c.wake()
 	return a
 }
 
@@ -175,6 +220,25 @@ func (c *conn) tellGap(f *follow, o *output, log *stream.Log, reason string, sna
 		Stream: f.topic.name, Seq: head, Epoch: log.Epoch(), First: first, Snapshot: snapshot, Reason: reason,
 	}, c.batch)
 	return head
+}
+
+// readDue puts what the streams have to say into o, those first that were left over the
+// last time. It needs c.mu.
+func (c *conn) readDue(o *output) {
+	for n := c.due.n; n > 0; n-- {
+		if o.isFull() {
+			o.more = true
+			return
+		}
+		f := c.due.pop()
+		if f.dropped {
+			continue
+		}
+		c.read(f, o)
+		if f.isDue = f.owed || f.cursor != nil && f.cursor.Pending(); f.isDue {
+			c.due.push(f)
+		}
+	}
 }
 
 // read puts what the stream has to say into o. It needs c.mu.

@@ -138,7 +138,7 @@ func FuzzClientFrame(f *testing.F) {
 			t.Fatal(err)
 		}
 		c.session, c.user = sess, s.users.entered(c, sess)
-		c.follows = []*follow{{topic: &topic{feed: sess.Own(), state: &s.topics.ownState}}}
+		c.follows = []*follow{{conn: c, topic: &topic{feed: sess.Own(), state: &s.topics.ownState}}}
 		kept := bytes.Clone(msg)
 		err = c.take(msg)
 		s.wg.Wait() // the lanes

@@ -69,7 +69,7 @@ func (c *conn) follow(stream string, want wire.Want) (*follow, wire.Answer) {
 		c.s.topics.leave(t)
 		return nil, c.s.streamAway(stream, err)
 	}
-	f := &follow{topic: t}
+	f := &follow{conn: c, topic: t}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
@@ -98,7 +98,10 @@ func (c *conn) again(f *follow, want wire.Want) (refused wire.Answer) {
 func (c *conn) unfollow(stream string) {
 	c.mu.Lock()
 	f := c.find(stream)
-	c.follows = slices.DeleteFunc(c.follows, func(other *follow) bool { return other == f })
+	if f != nil {
+		f.dropped = true
+		c.follows = slices.DeleteFunc(c.follows, func(other *follow) bool { return other == f })
+	}
 	c.mu.Unlock()
 	if f != nil {
 		f.drop(c.s)

@@ -44,13 +44,14 @@ func (ws *workers) stop() {
 type worker struct {
 	s *Server
 
-	mu          sync.Mutex // the innermost of all
-	cond        sync.Cond
-	first, last *conn             // that are ready, linked by job.next
-	grown       []*stream.Waiters // of logs that have grown
-	rang        bool              // an alarm may be due
-	running     bool
-	stopped     bool
+	mu      sync.Mutex // the innermost of all
+	cond    sync.Cond
+	ready   line
+	crowd   line              // those that are ready for what many are written
+	grown   []*stream.Waiters // of logs that have grown
+	rang    bool              // an alarm may be due
+	running bool
+	stopped bool
 
 	// Of the worker's goroutine alone.
 	alarms alarms
@@ -68,9 +69,9 @@ func newWorker(s *Server) *worker {
 
 // job is what a worker knows of a connection, guarded by its mu.
 type job struct {
-	state jobState
-	again bool  // there is something to do since the worker began with it
-	next  *conn // the one that is ready after it
+	state      jobState
+	again      bool  // there is something to do since the worker began with it
+	prev, next *conn // in its line
 }
 
 type jobState uint8
@@ -78,41 +79,49 @@ type jobState uint8
 const (
 	jobNew    jobState = iota // it waits for its resume
 	jobIdle                   // nothing to do
-	jobReady                  // in the worker's queue
+	jobReady                  // in the worker's ready
+	jobCrowd                  // in the worker's crowd
 	jobActive                 // in the hands of the worker, or of a write that waits for the peer
 	jobDone                   // gone
 )
 
-// turnLength is how many connections are served before others get their turn: those
-// that are ready, and those of each log that has grown.
+// turnLength is how many connections of a line are served before those of the other
+// get their turn. A stream with more followers has a crowd of them.
 const turnLength = 64
 
 func (w *worker) run() {
 	defer w.alarms.stop()
-	readers := make([]any, 0, turnLength)
 	for w.wait() {
-		for range turnLength {
-			c := w.pop()
-			if c == nil {
-				break
-			}
-			c.serve()
-		}
-		waiters := w.popGrown()
-		if waiters == nil {
-			continue
-		}
-		var more bool
-		readers, more = waiters.Take(readers[:0], turnLength)
-		if more {
-			w.Notify(waiters)
-		}
-		for _, r := range readers {
-			if c := r.(*conn); w.claim(c) {
-				c.serve()
+		w.wakeReaders()
+		w.serve(&w.ready)
+		w.serve(&w.crowd)
+	}
+}
+
+// wakeReaders wakes the followers of all logs that have grown, before any is served: one
+// of several is written all of them at once.
+func (w *worker) wakeReaders() {
+	var room [turnLength]any
+	for waiters := w.popGrown(); waiters != nil; waiters = w.popGrown() {
+		crowd := waiters.Followers() > turnLength
+		for more := true; more; {
+			var readers []any
+			readers, more = waiters.Take(room[:0], turnLength)
+			for _, r := range readers {
+				r.(*follow).grown(crowd)
 			}
 		}
-		clear(readers)
+	}
+}
+
+// serve gives a turn to some of a line.
+func (w *worker) serve(l *line) {
+	for range turnLength {
+		c := w.pop(l)
+		if c == nil {
+			return
+		}
+		c.serve()
 	}
 }
 
@@ -120,7 +129,7 @@ func (w *worker) run() {
 // stopped.
 func (w *worker) wait() bool {
 	w.mu.Lock()
-	for w.first == nil && len(w.grown) == 0 && !w.rang {
+	for w.ready.first == nil && w.crowd.first == nil && len(w.grown) == 0 && !w.rang {
 		if w.stopped {
 			w.mu.Unlock()
 			return false
@@ -167,46 +176,50 @@ func (w *worker) popGrown() *stream.Waiters {
 	return waiters
 }
 
-// pop takes the next connection that is ready.
-func (w *worker) pop() *conn {
+// line is a queue of connections, linked by their jobs. A connection is in one at most.
+type line struct{ first, last *conn }
+
+func (l *line) push(c *conn) {
+	c.job.prev = l.last
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.job.next = c
+	}
+	l.last = c
+}
+
+func (l *line) remove(c *conn) {
+	if c.job.prev == nil {
+		l.first = c.job.next
+	} else {
+		c.job.prev.job.next = c.job.next
+	}
+	if c.job.next == nil {
+		l.last = c.job.prev
+	} else {
+		c.job.next.job.prev = c.job.prev
+	}
+	c.job.prev, c.job.next = nil, nil
+}
+
+// pop takes the next connection of a line in hand.
+func (w *worker) pop(l *line) *conn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := w.first
-	if c == nil {
-		return nil
+	c := l.first
+	if c != nil {
+		l.remove(c)
+		c.job = job{state: jobActive}
 	}
-	if w.first = c.job.next; w.first == nil {
-		w.last = nil
-	}
-	c.job = job{state: jobActive}
 	return c
 }
 
 // push makes c ready. It needs w.mu.
 func (w *worker) push(c *conn) {
 	c.job.state = jobReady
-	if w.first == nil {
-		w.first = c
-	} else {
-		w.last.job.next = c
-	}
-	w.last = c
+	w.ready.push(c)
 	w.cond.Signal()
-}
-
-// claim takes a connection out of turn, unless it is in the queue, or in hand.
-func (w *worker) claim(c *conn) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch c.job.state {
-	case jobIdle:
-		c.job = job{state: jobActive}
-		return true
-	case jobNew, jobActive:
-		c.job.again = true
-	case jobReady, jobDone:
-	}
-	return false
 }
 
 // start makes the worker serve c from now on.
@@ -221,13 +234,26 @@ func (w *worker) start(c *conn) {
 }
 
 // wake makes the worker look at c: there may be something to write.
-func (c *conn) wake() {
-	w := c.worker
+func (c *conn) wake() { c.worker.wake(c, false) }
+
+// wake makes the worker look at c, with a crowd or out of that.
+func (w *worker) wake(c *conn, crowd bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch c.job.state {
 	case jobIdle:
-		w.push(c)
+		if crowd {
+			c.job.state = jobCrowd
+			w.crowd.push(c)
+			w.cond.Signal()
+		} else {
+			w.push(c)
+		}
+	case jobCrowd:
+		if !crowd {
+			w.crowd.remove(c)
+			w.push(c)
+		}
 	case jobNew, jobActive:
 		c.job.again = true
 	case jobReady, jobDone:

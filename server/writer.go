@@ -118,14 +118,7 @@ func (c *conn) fill(o *output) *closing {
 	if c.bye != nil {
 		return c.bye
 	}
-	for i := range c.follows {
-		if o.isFull() {
-			c.turn = (c.turn + i) % len(c.follows)
-			o.more = true
-			break
-		}
-		c.read(c.follows[(c.turn+i)%len(c.follows)], o)
-	}
+	c.readDue(o)
 	return nil
 }
 

@@ -35,8 +35,8 @@ func TestATurnSaysWhetherThereIsMore(t *testing.T) {
 			defer s.Close() //nolint:errcheck // test
 			conn := newConn(s, Identity{})
 			conn.batch = true
-			conn.follows = []*follow{{topic: topicOf("s")}}
-			conn.follows[0].place(conn, conn.follows[0].topic.log(), 0)
+			conn.follows = []*follow{{conn: conn, topic: topicOf("s")}}
+			conn.ask(conn.follows[0], wire.Want{Has: true, Epoch: "e"}, nil)
 			c.prepare(t, conn)
 			turns, more := 0, true
 			var bye *closing

@@ -67,6 +67,14 @@ func (w *Waiters) Take(dst []any, n int) (readers []any, more bool) {
 	return dst, w.told
 }
 
+// Followers returns how many cursors of the log share the notifier, those that have not
+// read everything included.
+func (w *Waiters) Followers() int {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	return w.cursors
+}
+
 // keptWaiters is room that is kept for the next time.
 const keptWaiters = 1 << 12
 

@@ -151,3 +151,23 @@ func TestEachWaiterIsWokenOnceByWhatIsNew(t *testing.T) {
 		}
 	})
 }
+
+func TestFollowersAreAllCursorsOfTheNotifier(t *testing.T) {
+	l, one, other := stream.NewLog("e", stream.Limits{}), newNotifier(), newNotifier()
+	asleep, behind := l.Cursor(0, one, nil), l.Cursor(0, one, nil)
+	l.Cursor(0, other, nil)
+	if _, _, err := asleep.Next(nil, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	w := <-one
+	if n := w.Followers(); n != 2 {
+		t.Errorf("%d followers, want 2: one who had read everything, and one who had not", n)
+	}
+	behind.Close()
+	if n := w.Followers(); n != 1 {
+		t.Errorf("%d followers when one has closed, want 1", n)
+	}
+}
