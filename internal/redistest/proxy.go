@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 	"net"
+	"regexp"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -65,7 +67,8 @@ func (p *Proxy) Down() {
 // Up lets connections through again.
 func (p *Proxy) Up() { p.set(func() { p.down, p.mute = false, false }) }
 
-// Mute loses all answers until Up: what is sent arrives.
+// Mute loses all answers until Up, but for those that a new connection begins with: what
+// is sent arrives.
 func (p *Proxy) Mute() { p.set(func() { p.mute = true }) }
 
 // Move sends new connections to another address, and ends those there are.
@@ -108,26 +111,42 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	defer p.remove(client, server)
 	var answers sync.WaitGroup
+	begins := new(atomic.Bool)
 	answers.Go(func() {
-		_, _ = io.Copy(&muted{p, client}, server) // ends with either of them
+		_, _ = io.Copy(&muted{p, client, begins}, server) // ends with either of them
 		_ = client.Close()
 	})
-	_, _ = io.Copy(server, client)
+	_, _ = io.Copy(&watched{server, begins}, client)
 	_ = server.Close()
 	answers.Wait()
+}
+
+// watched writes to a connection and notes whether it is what a new one begins with.
+type watched struct {
+	net.Conn
+	begins *atomic.Bool
+}
+
+// beginning matches the names of those requests. With EVAL a store greets.
+var beginning = regexp.MustCompile(`(?i)^\*\d+\r\n\$\d+\r\n(hello|auth|select|client|eval)\r\n`)
+
+func (w *watched) Write(b []byte) (int, error) {
+	w.begins.Store(beginning.Match(b))
+	return w.Conn.Write(b)
 }
 
 // muted writes to a connection, or nowhere.
 type muted struct {
 	p *Proxy
 	net.Conn
+	begins *atomic.Bool
 }
 
 func (m *muted) Write(b []byte) (int, error) {
 	m.p.mu.Lock()
 	mute := m.p.mute
 	m.p.mu.Unlock()
-	if mute {
+	if mute && !m.begins.Load() {
 		return len(b), nil
 	}
 	return m.Conn.Write(b)

@@ -40,10 +40,10 @@ func keep(events int) func(*redisstore.Options, *server.StoreOptions) {
 	return func(_ *redisstore.Options, so *server.StoreOptions) { so.Log.Events = events }
 }
 
-// impatient waits a second for Redis, and a fifth of that for one answer.
+// impatient waits two seconds for Redis, and a tenth of that for one answer.
 func impatient(o *redisstore.Options, _ *server.StoreOptions) {
 	o.URL += "?read_timeout=200ms"
-	o.Timeout = time.Second
+	o.Timeout = 2 * time.Second
 }
 
 func publish(t *testing.T, s server.Store, name string, from, to int) {

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,7 +70,7 @@ func open(o Options, so server.StoreOptions, r *redis.UniversalOptions) (*store,
 	defer cancel()
 	n, err := inspect(ctx, r, s.log)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("redisstore: open: %w", err)
 	}
 	for i := range n {
 		s.partitions = append(s.partitions, newPartition(o.Prefix, i))
@@ -82,7 +84,7 @@ func open(o Options, so server.StoreOptions, r *redis.UniversalOptions) (*store,
 		s.cluster = c
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	if err := s.prepare(ctx); err != nil {
+	if err := insist(ctx, func() error { return s.prepare(ctx) }); err != nil {
 		s.cancel()
 		_ = s.client.Close() // there is an error already
 		return nil, fmt.Errorf("redisstore: open: %w", err)
@@ -179,24 +181,45 @@ func (s *store) hear(p *partition, cmd *redis.Cmd) error {
 
 // inspect returns how many partitions there are to be, and an error when Redis is not
 // fit for a store.
-func inspect(ctx context.Context, r *redis.UniversalOptions, log *slog.Logger) (partitions int, err error) {
-	for {
-		var cluster bool
-		if cluster, err = look(ctx, r, log); err == nil && cluster && !r.IsClusterMode {
+func inspect(ctx context.Context, r *redis.UniversalOptions, log *slog.Logger) (partitions int, _ error) {
+	try := func() error {
+		cluster, err := look(ctx, r, log)
+		if err == nil && cluster && !r.IsClusterMode {
 			r.IsClusterMode = true
-			continue
+			_, err = look(ctx, r, log)
 		}
-		if err == nil {
-			break
-		}
-		if outcomeOf(err) != unsent || !pause(ctx, mostWait) {
-			return 0, fmt.Errorf("redisstore: open: %w", err)
-		}
+		return err
+	}
+	if err := insist(ctx, try); err != nil {
+		return 0, err
 	}
 	if r.IsClusterMode {
 		return clusterPartitions, nil
 	}
 	return 1, nil
+}
+
+// insist tries what may be done twice until it is answered, or ctx ends. The error is
+// then that of the last try that had the time for one.
+func insist(ctx context.Context, try func() error) (last error) {
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		if outcomeOf(err) != unsent && !isLost(err) || !pause(ctx, mostWait) {
+			return last
+		}
+	}
+}
+
+// isLost reports whether the connection has failed, or brought no answer in time.
+func isLost(err error) bool {
+	_, ok := errors.AsType[net.Error](err)
+	return ok || errors.Is(err, io.EOF)
 }
 
 func look(ctx context.Context, r *redis.UniversalOptions, log *slog.Logger) (cluster bool, err error) {
