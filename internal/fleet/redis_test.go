@@ -5,8 +5,6 @@ package fleet_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -30,7 +28,7 @@ type redis struct {
 func startRedis(t *testing.T) *redis {
 	t.Helper()
 	redistest.Require(t)
-	r := &redis{t: t, dir: t.TempDir(), port: freePort(t), log: new(output)}
+	r := &redis{t: t, dir: t.TempDir(), port: redistest.FreePort(t), log: new(output)}
 	r.start()
 	t.Cleanup(func() {
 		_ = r.cmd.Process.Kill()
@@ -40,20 +38,6 @@ func startRedis(t *testing.T) *redis {
 		}
 	})
 	return r
-}
-
-// freePort returns one outside of the range that the system gives to clients, so that
-// it is free after a restart too.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for {
-		port := 20_000 + rand.IntN(10_000)
-		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
 }
 
 func (r *redis) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", r.port) }

@@ -3,19 +3,23 @@ package redistest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,7 +70,7 @@ func start(tb testing.TB, s *Server) *Server {
 			_ = s.client.Close() // the server is gone
 		}
 	})
-	// Somebody else may take a port between its choice and the start.
+	// Another process may take a port between its choice and the start.
 	var err error
 	for range 5 {
 		s.port = FreePort(tb)
@@ -100,15 +104,25 @@ func Require(tb testing.TB) {
 	}
 }
 
-// FreePort returns a port of 127.0.0.1 that nobody listens on.
+// ports that this process has been given.
+var ports sync.Map
+
+// FreePort returns a port of 127.0.0.1 that nobody listens on, a new one each time. It is
+// below those that systems give to connections and to listeners that want any: nobody is
+// given it while its server is down.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	for {
+		port := 20_000 + rand.IntN(10_000)
+		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		_ = l.Close() // nothing was sent
+		if _, given := ports.LoadOrStore(port, true); !given {
+			return port
+		}
 	}
-	defer l.Close() //nolint:errcheck // nothing was sent
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func (s *Server) start() error {
@@ -134,30 +148,45 @@ func (s *Server) start() error {
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		return err
 	}
+	said, err := output.Seek(0, io.SeekEnd) // by those before it
+	if err != nil {
+		return err
+	}
 	if err = s.cmd.Start(); err != nil {
 		return err
 	}
-	return s.await()
+	return s.await(said)
 }
 
-// await returns when the server answers.
-func (s *Server) await() error {
+// await returns when the server answers: this one, not another that has taken the port.
+func (s *Server) await(said int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
-		reply, err := s.ping(ctx)
-		if err == nil && !strings.HasPrefix(reply, "-LOADING") {
-			return nil // it may want a password
+		text, err := os.ReadFile(s.output.Name())
+		text = text[min(int(said), len(text)):]
+		reply := ""
+		if listens.Match(text) {
+			reply, err = s.ping(ctx)
+			if err == nil && !strings.HasPrefix(reply, "-LOADING") {
+				return nil // it may want a password
+			}
+		}
+		if bytes.Contains(text, []byte("Failed listening")) {
+			s.kill()
+			return fmt.Errorf("port %d: %s", s.port, text)
 		}
 		select {
 		case <-ctx.Done():
-			text, _ := os.ReadFile(s.output.Name())
 			s.kill()
-			return fmt.Errorf("%w: %s\n%s", err, reply, text)
+			return fmt.Errorf("port %d: %w: %s\n%s", s.port, errors.Join(ctx.Err(), err), reply, text)
 		case <-time.After(10 * time.Millisecond): //nolint:forbidigo // asks again
 		}
 	}
 }
+
+// listens matches what a server says, or a Sentinel, when it has its port.
+var listens = regexp.MustCompile(`Ready to accept connections|Sentinel ID is`)
 
 func (s *Server) ping(ctx context.Context) (reply string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
