@@ -100,13 +100,17 @@ func messageRetry(t *testing.T, h harness) {
 	settle(t, c, "1", no)
 }
 
+// window is for how long messages are known to tests that wait for its end: longer than
+// a busy machine takes for two calls.
+const window = 2 * time.Second
+
 func messageWindow(t *testing.T, h harness) {
-	s := h.store(t, func(o *server.StoreOptions) { o.DedupeWindow = 500 * time.Millisecond })
+	s := h.store(t, func(o *server.StoreOptions) { o.DedupeWindow = window })
 	c := attach(t, s, "", "u", 0)
 	defer c.Detach()
 	wantFinding(t, c, "1", 1, isAdmitted)
+	begun := time.Now()
 	settle(t, c, "1", yes)
-	settled := time.Now()
 	Eventually(t, "the answer is forgotten", func() bool {
 		f := admit(t, c, "1", 1)
 		if f.Kind == server.Answered && !reflect.DeepEqual(f.Answer, yes) {
@@ -114,8 +118,7 @@ func messageWindow(t *testing.T, h harness) {
 		}
 		return f.Kind == server.Admitted
 	})
-	// The store may have noted the answer a little before Settle returned.
-	if after := time.Since(settled); after < 400*time.Millisecond {
+	if after := time.Since(begun); after < window-100*time.Millisecond { // by another clock
 		t.Errorf("forgotten after %v", after)
 	}
 	settle(t, c, "1", no)
@@ -123,7 +126,7 @@ func messageWindow(t *testing.T, h harness) {
 }
 
 func memoryFull(t *testing.T, h harness) {
-	s := h.store(t, func(o *server.StoreOptions) { o.DedupeLimit, o.DedupeWindow = 2, 500*time.Millisecond })
+	s := h.store(t, func(o *server.StoreOptions) { o.DedupeLimit, o.DedupeWindow = 2, window })
 	c := attach(t, s, "", "u", 0)
 	defer c.Detach()
 	wantFinding(t, c, "1", 1, isAdmitted)

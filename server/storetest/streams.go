@@ -297,7 +297,8 @@ func ageForgets(t *testing.T, h harness, n int) {
 	if seq := publish(t, s, "a", "2"); seq != last+1 {
 		t.Errorf("Publish = %d, want %d", seq, last+1)
 	}
-	if got := Next(t, f, last, 1); got[0] != "2" {
-		t.Errorf("got %q", got)
+	sync(t, f)
+	if head := f.Log().Head(); head != last+1 { // the event itself may be forgotten already
+		t.Errorf("head %d, want %d", head, last+1)
 	}
 }
