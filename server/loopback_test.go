@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/longwire/longwire/server"
+	"github.com/longwire/longwire/server/storetest"
 	"github.com/longwire/longwire/wire"
 )
 
@@ -30,7 +32,6 @@ func onLoopback(t *testing.T, o server.Options, configure func(*httptest.Server)
 		t.Fatal(err)
 	}
 	hs := httptest.NewUnstartedServer(srv)
-	hs.Config.ReadTimeout, hs.Config.WriteTimeout, hs.Config.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
 	if configure != nil {
 		configure(hs)
 	}
@@ -63,9 +64,12 @@ func TestTimeoutsOfTheHTTPServerEndWithTheUpgrade(t *testing.T) {
 		"TLS":   func(hs *httptest.Server) { hs.EnableHTTP2 = false; hs.TLS = noHTTP2() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()                    // it takes its time
+			const timeout = 3 * time.Second // longer than a busy machine takes for a handshake
 			var hs *httptest.Server
 			srv, url := onLoopback(t, server.Options{OnMessage: echo}, func(s *httptest.Server) {
 				hs = s
+				s.Config.ReadTimeout, s.Config.WriteTimeout, s.Config.IdleTimeout = timeout, timeout, timeout
 				if configure != nil {
 					configure(s)
 				}
@@ -73,7 +77,7 @@ func TestTimeoutsOfTheHTTPServerEndWithTheUpgrade(t *testing.T) {
 			c := dialLoopback(t, url, hs.Client())
 			c.listen()
 			c.resume(`"subs":{"s":{}}`)
-			time.Sleep(700 * time.Millisecond) // well beyond each timeout
+			time.Sleep(timeout + timeout/5)
 			c.msg("1", "x")
 			c.expect(wire.Ack{ID: "1", Result: wire.Raw(`"x"`)})
 			if _, err := srv.Publish(t.Context(), "s", []byte(`1`)); err != nil {
@@ -138,24 +142,23 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 		}
 	}
-	settled := func() int {
-		transport.CloseIdleConnections()
-		for range 200 {
-			if srv.Stats().Connections == 0 {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
+	settle := func(most int) {
+		storetest.Eventually(t, "the connections and their goroutines are gone", func() bool {
+			transport.CloseIdleConnections()
+			return srv.Stats().Connections == 0 && runtime.NumGoroutine() <= most
+		})
+	}
+	defer func() {
+		if t.Failed() {
+			buf := make([]byte, 1<<20)
+			t.Logf("%s", buf[:runtime.Stack(buf, true)])
 		}
-		time.Sleep(50 * time.Millisecond)
-		return runtime.NumGoroutine()
-	}
+	}()
 	cycle(30)
-	before := settled()
+	settle(math.MaxInt)
+	before := runtime.NumGoroutine()
 	cycle(150)
-	if after := settled(); after > before+3 {
-		buf := make([]byte, 1<<20)
-		t.Errorf("goroutines: %d before, %d after\n%s", before, after, buf[:runtime.Stack(buf, true)])
-	}
+	settle(before + 3)
 	want(t, "connections, live", []int{srv.Stats().Connections, srv.Stats().Live}, []int{0, 0})
 }
 

@@ -47,8 +47,6 @@ func newPeers(t *testing.T, secure bool) *peers {
 	}, func(hs *httptest.Server) {
 		p.hs = hs
 		hs.Listener = narrow{hs.Listener}
-		// A handshake takes its time when all of them keep the machine busy.
-		hs.Config.ReadTimeout, hs.Config.WriteTimeout = time.Minute, time.Minute
 		if secure {
 			hs.TLS = noHTTP2()
 		}

@@ -34,7 +34,7 @@ func TestPublishWhileClientsComeAndGo(t *testing.T) {
 		crowd  = 200
 		window = 300 * time.Millisecond
 	)
-	ctx, cancel := context.WithTimeout(t.Context(), *soak)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var shift relay
 	shift.begin(t)
@@ -54,7 +54,8 @@ func TestPublishWhileClientsComeAndGo(t *testing.T) {
 		})
 	}
 	moved, closed := 0, 0
-	for ctx.Err() == nil {
+	// Not before a client had an event: on a busy machine many leave without one.
+	for begun := time.Now(); time.Since(begun) < *soak || !shift.hasWritten(); {
 		time.Sleep(window)
 		if before := *shift.now.Load(); before[0].Stats().Connections < crowd/2 {
 			continue // nobody there yet
@@ -69,6 +70,7 @@ func TestPublishWhileClientsComeAndGo(t *testing.T) {
 		moved, closed = moved+report.Moved, closed+report.Closed
 		shift.end(t, old)
 	}
+	cancel()
 	publishers.Wait()
 	clients.Wait()
 	shift.end(t, shift.begin(t))
@@ -76,9 +78,6 @@ func TestPublishWhileClientsComeAndGo(t *testing.T) {
 	shift.end(t, last[0])
 	t.Logf("%d servers, %d connections moved and %d closed by drains; %d events published, %d written",
 		shift.servers, moved, closed, shift.published, shift.written)
-	if shift.written == 0 {
-		t.Error("nothing was written")
-	}
 }
 
 // relay is one server after the other at one address.
@@ -156,6 +155,10 @@ func (r *relay) end(t *testing.T, old *relayed) {
 	}
 	r.published += stats.Published
 	r.written += stats.Events
+}
+
+func (r *relay) hasWritten() bool {
+	return r.written > 0 || slices.ContainsFunc(*r.now.Load(), func(s *relayed) bool { return s.Stats().Events > 0 })
 }
 
 func (r *relay) dial(ctx context.Context, network, address string) (net.Conn, error) {

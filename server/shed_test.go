@@ -57,7 +57,6 @@ func TestWhatIsSaidToWhoIsTurnedAwayArrives(t *testing.T) {
 				Connections: 1, TurnAways: 1000,
 			}}, func(s *httptest.Server) {
 				hs = s
-				s.Config.ReadTimeout, s.Config.WriteTimeout = time.Minute, time.Minute // not what this is about
 				if secure {
 					s.TLS = noHTTP2()
 				} else {
