@@ -34,7 +34,7 @@ for (const [name, size] of Object.entries(sizes)) {
     page,
     server,
   }) => {
-    test.setTimeout(60_000); // each look of axe takes seconds where others work too
+    test.setTimeout(180_000); // each look of axe takes seconds where others work too
     await page.setViewportSize(size);
     await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
     await open(page);

@@ -111,7 +111,7 @@ test('the first program of the guide runs, and its page comes back when it does'
   allowedErrors,
 }) => {
   test.skip(browserName !== 'chromium', 'what it shows is not of the browser');
-  test.setTimeout(90_000); // it is built twice
+  test.setTimeout(180_000); // it is built twice
   allowedErrors.push(...socketErrors, /Failed to load resource/);
   const directory = await mkdtemp(join(tmpdir(), 'longwire-docs-'));
   /** @type {Program[]} */

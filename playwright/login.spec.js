@@ -96,8 +96,8 @@ test('every dial has a URL of its own, whatever it was that asked for it', async
   );
 });
 
-test.describe('with logins of two seconds', () => {
-  test.use({ serverFlags: ['-login-life', '2s'] });
+test.describe('with logins of four seconds', () => {
+  test.use({ serverFlags: ['-login-life', '4s'] }); // longer than the wasm takes to load
 
   test('a login that runs out while the page is open is renewed by the URL callback', async ({
     page,

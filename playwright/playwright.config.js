@@ -8,8 +8,9 @@ const firefox = installed(process.env.FIREFOX ?? '/usr/bin/firefox-esr');
 
 export default defineConfig({
   testMatch: '*.spec.js',
-  timeout: 30_000,
-  expect: { timeout: 10_000 }, // a busy machine is slow, not wrong
+  // A busy machine is slow, not wrong.
+  timeout: 90_000,
+  expect: { timeout: 20_000 },
   workers: 2, // each test runs a server and a browser, and most of them wait
   retries: 0, // what a second try would hide is what these tests are for
   forbidOnly: Boolean(process.env.CI),

@@ -38,14 +38,14 @@ test('a server that is heard but does not hear is noticed by a message without a
   page,
   server,
 }) => {
-  await openLive(page, ['test/a'], { ackTimeoutMs: 300 });
+  await openLive(page, ['test/a'], { ackTimeoutMs: 1000 }); // for the answer on the next one, too
   await server.fault('mute', { dir: 'in', which: 'open' });
   await page.evaluate(() => void window.say('one', { echo: 1 }));
   await publish(server, 'test/a', 1, 1);
   const back = [
     'live',
     'test/a 1 {"n":1}',
-    'down 4408 no pong within 300ms',
+    'down 4408 no pong within 1s',
     'test/a resumed 0',
     'live',
     'one acked 1',

@@ -132,7 +132,7 @@ test('a hub that is frozen has given up the socket before, and follows when it i
   context,
   server,
 }) => {
-  test.setTimeout(120_000);
+  test.setTimeout(180_000);
   const { hidden, visible } = await openHidden(context, server);
   await logSleep(hidden);
   const published = publishing(server, stream);

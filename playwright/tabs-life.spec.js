@@ -331,7 +331,7 @@ test('a tab that vanishes without a word counts no more after three beats', asyn
   browserName,
 }) => {
   test.skip(browserName === 'firefox', 'in Firefox no single page can be made to crash');
-  test.setTimeout(120_000);
+  test.setTimeout(180_000);
   const { hub, others } = await openRoles(context, 2, ['test/mark']);
   const other = /** @type {Page} */ (others[0]);
   await other.evaluate(() => void window.client.subscribe('test/x', { event: () => {} }));

@@ -77,7 +77,7 @@ test('a tab whose callback never answers, or fails, is passed over', async ({
   context,
   server,
 }) => {
-  test.setTimeout(90_000);
+  test.setTimeout(180_000);
   const pages = [];
   for (let i = 0; i < 3; i++) pages.push(await openAsked(context));
   const [hub] = /** @type {[Page]} */ (pages.splice(await expectOneHub(pages), 1));

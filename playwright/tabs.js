@@ -60,7 +60,7 @@ export async function expectLive(page) {
  * @param {number} [timeout] in ms
  * @returns {Promise<number>}
  */
-export async function expectOneHub(pages, timeout = 10_000) {
+export async function expectOneHub(pages, timeout = 20_000) {
   let roles = /** @type {string[]} */ ([]);
   await expect
     .poll(
@@ -149,7 +149,7 @@ export async function expectUnbroken(page, stream, last) {
       const lost = window.log.filter((line) => / (gap|snapshot|refused)|^error/.test(line));
       return { last: numbers.at(-1) ?? 0, broken, lost };
     }, stream);
-  await expect.poll(async () => (await seen()).last, { timeout: 20_000 }).toBe(last);
+  await expect.poll(async () => (await seen()).last).toBe(last);
   expect(await seen()).toEqual({ last, broken: [], lost: [] });
 }
 
@@ -189,7 +189,7 @@ export async function hide(page) {
  */
 export async function received(page, stream, last) {
   await expect
-    .poll(() => page.evaluate(() => window.log.at(-1)), { timeout: 20_000 })
+    .poll(() => page.evaluate(() => window.log.at(-1)))
     .toBe(`${stream} ${last} {"n":${last}}`);
   return page.evaluate(
     (name) => window.log.filter((line) => new RegExp(`^${name} \\d`).test(line)),
