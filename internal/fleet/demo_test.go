@@ -134,13 +134,14 @@ func TestTheDemoIsOneSiteOnManyNodes(t *testing.T) {
 		from := len(p.sampled())
 		eventually(t, "samples", func() bool { return len(p.sampled()) >= from+6 })
 		recent := p.sampled()[from+2:] // at the change there may be two that take over
-		for i, s := range recent[1:] {
+		for _, s := range recent[1:] {
 			if s.Node != recent[0].Node {
 				t.Errorf("samples of two nodes: %+v", recent)
 			}
-			if step := s.T - recent[i].T; step < 500 {
-				t.Errorf("samples %d ms apart", step)
-			}
+		}
+		// The first may be as late as it likes, and those after it are a second apart.
+		if took, n := recent[len(recent)-1].T-recent[0].T, len(recent); took < int64(n-2)*1000-10 {
+			t.Errorf("%d samples within %d ms", n, took)
 		}
 		author := slices.IndexFunc(nodes, func(p *process) bool { return strings.Contains(p.log.String(), recent[0].Node) })
 		if author < 0 {

@@ -127,6 +127,7 @@ type stage struct {
 	b     *balancer
 	l     *ledger
 	work  sync.WaitGroup
+	sleep sync.WaitGroup // of Redis
 
 	mu    sync.Mutex
 	nodes []*process // nil while one is replaced
@@ -151,6 +152,7 @@ func play(t *testing.T, seed uint64) {
 		s.perform(a)
 	}
 	s.work.Wait()
+	s.sleep.Wait()
 	cs.awaitAll("live", (*client).isLive)
 	s.l.await(5)
 	s.l.settle(cs, plan.restarts)
@@ -163,15 +165,20 @@ func (s *stage) perform(a act) {
 	switch a.what {
 	case "drain":
 		s.end(a.node, (*process).drain)
+		return
 	case "kill":
 		s.end(a.node, (*process).kill)
+		return
+	}
+	s.sleep.Wait() // on a busy machine it began late
+	switch a.what {
 	case "cut all":
 		s.redis.cli("CLIENT", "KILL", "TYPE", "normal")
 		s.redis.cli("CLIENT", "KILL", "TYPE", "pubsub")
 	case "cut subscriptions":
 		s.redis.cli("CLIENT", "KILL", "TYPE", "pubsub")
 	case "sleep":
-		s.work.Go(func() {
+		s.sleep.Go(func() {
 			if out, err := s.redis.tryCLI("DEBUG", "SLEEP", fmt.Sprint(a.hold.Seconds())); err != nil {
 				s.t.Errorf("DEBUG SLEEP: %v: %s", err, out)
 			}
