@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must happen.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // within returns a context for what must happen.
 func within(tb testing.TB) context.Context {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hack-pad/safejs"
 )
@@ -155,9 +154,18 @@ func TestProbe(t *testing.T) {
 	}
 	t.Run("never answered", func(t *testing.T) {
 		id := newID()
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		if _, err := Probe(ctx, at("/never", id)); !errors.Is(err, context.DeadlineExceeded) {
+		ctx, cancel := context.WithCancelCause(within(t))
+		defer cancel(nil)
+		probed := make(chan error, 1)
+		go func() {
+			_, err := Probe(ctx, at("/never", id))
+			probed <- err
+		}()
+		if got := seen(t, id); got != "asked" {
+			t.Fatalf("server saw %q", got)
+		}
+		cancel(context.DeadlineExceeded)
+		if err := wait(t, probed, "Probe"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
 		}
 		if got := seen(t, id); got != "gone" {

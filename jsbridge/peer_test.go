@@ -59,9 +59,8 @@ func startPeer(tb testing.TB) string {
 		close(p.release(r.URL.Query().Get("id")))
 	})
 	mux.HandleFunc("/status", status)
-	mux.HandleFunc("/never", func(_ http.ResponseWriter, r *http.Request) {
-		<-r.Context().Done()
-		p.waiting(r.URL.Query().Get("id")) <- "gone"
+	mux.HandleFunc("/never", func(w http.ResponseWriter, r *http.Request) {
+		p.waiting(r.URL.Query().Get("id")) <- p.silent(w, r, r.URL.Query())
 	})
 	server := httptest.NewUnstartedServer(crossOrigin(mux))
 	server.Config.BaseContext = func(net.Listener) context.Context { return tb.Context() }
