@@ -28,6 +28,43 @@ type asking struct {
 	want wire.Want
 }
 
+// earlier takes out of a welcome what it answers to questions that are over, and
+// returns the streams that are to be asked for again: those that are followed anew
+// since, and those that stand elsewhere since, as the connection before it, which
+// drained, has told of a gap or brought events meanwhile.
+func (m *Machine) earlier(w *wire.Welcome) (again []string) {
+	if w.V == 0 {
+		return nil
+	}
+	for name, f := range m.streams {
+		a, ok := w.Subs[name]
+		if name == "" {
+			a, ok = w.Own, true
+		}
+		if !ok || f.named && !f.outlives(a) {
+			continue
+		}
+		again = append(again, name)
+		delete(w.Subs, name)
+		if name == "" {
+			w.Own = wire.Answer{Error: wire.ErrBusy}
+		}
+	}
+	return again
+}
+
+// outlives reports whether an answer says nothing of the position any more: it voids
+// another one, or goes on in another numbering.
+func (f *follow) outlives(a wire.Answer) bool {
+	switch {
+	case a.Error != "":
+		return false
+	case a.Resync:
+		return f.pos.Has && f.pos != f.asked
+	}
+	return f.pos.Epoch != f.asked.Epoch
+}
+
 // repeats reports whether a position is asked for over and over on one connection:
 // what the server sends from there brings nobody forward. Without a position it is one
 // new tab after the other that asks.

@@ -1,6 +1,7 @@
 package reconnect_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -131,4 +132,105 @@ func TestASnapshotOnTheOldConnectionOfABridgeIsNotAskedForTwice(t *testing.T) {
 	s.frame(conn, string(wire.Snapshot{HasSeq: true, Seq: 5, Epoch: "f", Stream: "a", State: wire.Raw("1")}.Append(nil)))
 	s.wantFrame(2, welcomeWith(`{"a":{"seq":2,"epoch":"f","first":0,"resync":true}}`),
 		"abandon 1 1000 moved", "deliver welcome", `write 2 {"t":"sub","stream":"a","after":5,"epoch":"f"}`, "live")
+}
+
+// What the new connection owes to the question of its resume comes behind the answer
+// that counts: a reset is no second gap then, as a snapshot is not taken.
+func TestAGapIsToldOnceThoughTheNewConnectionStillOwesIt(t *testing.T) {
+	anew := func(seq int) string {
+		return fmt.Sprintf(`{"t":"reset","stream":"a","seq":%d,"epoch":"f","first":0,"snapshot":false,"reason":"anew"}`, seq)
+	}
+	// answered has told of the gap on the old connection, and then been answered on the new one.
+	answered := func(t *testing.T) *script {
+		t.Helper()
+		s := draining(t)
+		s.wantFrame(1, anew(0), "deliver "+anew(0), "live")
+		s.wantFrame(2, welcomeWith(`{"a":{"seq":10,"epoch":"f","first":0,"resync":true}}`),
+			"abandon 1 1000 moved", "deliver welcome", `write 2 {"t":"sub","stream":"a","after":0,"epoch":"f"}`, "live")
+		answer := `{"t":"subbed","stream":"a","seq":10,"epoch":"f","first":0,"resync":false}`
+		s.wantFrame(2, answer, "deliver "+answer+" to 0 f", "live")
+		return s
+	}
+	t.Run("reset", func(t *testing.T) {
+		s := answered(t)
+		s.wantFrame(2, anew(10))
+		s.wantFrame(2, `{"t":"events","from":1,"stream":"a","data":[1,2]}`, "deliver a 1=1 2=2")
+		if n := s.m.Totals().Gaps; n != 1 {
+			t.Errorf("%d gaps, want 1", n)
+		}
+	})
+	t.Run("snapshot", func(t *testing.T) {
+		s := answered(t)
+		s.wantFrame(2, string(wire.Snapshot{HasSeq: true, Seq: 10, Epoch: "f", Stream: "a", State: wire.Raw("1")}.Append(nil)))
+		s.wantFrame(2, `{"t":"event","seq":1,"stream":"a","data":1}`, "deliver a 1=1")
+	})
+	t.Run("another gap", func(t *testing.T) {
+		for _, gap := range []string{
+			strings.Replace(anew(10), `"f"`, `"g"`, 1),
+			strings.Replace(anew(10), `"first":0`, `"first":5`, 1),
+		} {
+			s := answered(t)
+			s.wantFrame(2, gap, "deliver "+gap, "live")
+			s.wantFrame(2, `{"t":"event","seq":11,"stream":"a","data":11}`, "deliver a 11=11")
+		}
+	})
+	t.Run("after an event", func(t *testing.T) { // so it is not owed to that question
+		s := answered(t)
+		s.wantFrame(2, `{"t":"event","seq":1,"stream":"a","data":1}`, "deliver a 1=1")
+		s.wantFrame(2, anew(10), "deliver "+anew(10), "live")
+	})
+}
+
+// The session's own stream is answered by the welcome itself.
+func TestAGapOfTheOwnStreamThatBothConnectionsTellIsOne(t *testing.T) {
+	s := newScript(t, reconnect.Policy{})
+	s.do(reconnect.Subscribe{Stream: ""})
+	conn := s.live(welcome)
+	s.after(5 * time.Second)
+	s.frame(conn, `{"t":"drain","within":4000}`)
+	s.wantAfter(time.Second, "fetch 2")
+	s.do(reconnect.URLReady{Attempt: 2, URL: "ws://x"})
+	s.do(reconnect.Opened{Conn: 2})
+	gap := `{"t":"reset","seq":0,"epoch":"e1","first":0,"snapshot":false,"reason":"anew"}`
+	s.wantFrame(1, gap, "deliver "+gap, "live")
+	again := strings.Replace(welcome, `"seq":0,"epoch":"e0","first":0,"resync":false`, `"seq":3,"epoch":"e1","first":0,"resync":true`, 1)
+	s.wantFrame(2, again, "abandon 1 1000 moved", "deliver welcome", `write 2 {"t":"sub","after":0,"epoch":"e1"}`, "live")
+	s.wantFrame(2, strings.Replace(gap, `"seq":0`, `"seq":3`, 1))
+	answer := `{"t":"subbed","seq":3,"epoch":"e1","first":0,"resync":false}`
+	s.wantFrame(2, answer, "deliver "+answer+" to 0 e1", "live")
+	s.wantFrame(2, `{"t":"events","from":1,"data":[1,2,3]}`, "deliver  1=1 2=2 3=3")
+	if n := s.m.Totals().Gaps; n != 1 {
+		t.Errorf("%d gaps, want 1", n)
+	}
+}
+
+// The new node may not have heard yet that numbering has started anew, or the gap may
+// be one of the connection: what it answers is about a position that is over.
+func TestAnAnswerAboutAPositionThatIsOverDoesNotCount(t *testing.T) {
+	for _, c := range []struct{ name, told, answer, asks, drops string }{
+		{
+			"the numbering of before", `{"t":"reset","stream":"a","seq":11,"epoch":"f","first":0,"snapshot":false,"reason":"r"}`,
+			`{"seq":12,"epoch":"e","first":3,"resync":false}`, `,"after":11,"epoch":"f"`, `{"t":"event","seq":12,"stream":"a","data":12}`,
+		},
+		{
+			"the numbering of before, and a snapshot is to come", `{"t":"reset","stream":"a","seq":11,"epoch":"f","first":0,"snapshot":true,"reason":"r"}`,
+			`{"seq":12,"epoch":"e","first":3,"resync":false}`, ``, `{"t":"event","seq":1,"stream":"a","data":1}`,
+		},
+		{
+			"an earlier position of the same numbering", `{"t":"reset","stream":"a","seq":500,"epoch":"e","first":400,"snapshot":false,"reason":"slow"}`,
+			`{"seq":505,"epoch":"e","first":405,"resync":true}`, `,"after":500,"epoch":"e"`, `{"t":"event","seq":501,"stream":"a","data":1}`,
+		},
+		{
+			"a position that events have passed", `{"t":"events","from":12,"stream":"a","data":[12,13]}`,
+			`{"seq":14,"epoch":"e","first":12,"resync":true}`, `,"after":13,"epoch":"e"`, `{"t":"event","seq":14,"stream":"a","data":1}`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := draining(t)
+			s.frame(1, c.told)
+			sub := `write 2 {"t":"sub","stream":"a"` + c.asks + "}"
+			s.wantFrame(2, welcomeWith(`{"a":`+c.answer+`}`), "abandon 1 1000 moved", "deliver welcome", sub, "live")
+			s.wantFrame(2, c.drops)
+		})
+	}
 }

@@ -136,7 +136,8 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 		m.forgetSession()
 	}
 	m.spurned = 0
-	if m.earlier(&f) {
+	again := m.earlier(&f)
+	if len(again) > 0 {
 		text = nil
 	}
 	m.takeOver()
@@ -157,7 +158,7 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 	m.heard()
 	m.become(Live, "connected")
 	m.do(Deliver{Frame: f, Text: text})
-	m.answers(f)
+	m.answers(f, again)
 	m.report() // before the events that came in the same message
 	m.reconcile(f)
 }

@@ -1,7 +1,7 @@
 package reconnect
 
 import (
-	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -166,30 +166,17 @@ func (m *Machine) giveUp(stream, why string) {
 	}
 }
 
-// earlier takes out of a welcome what it answers to subscriptions that are over, as
-// the streams are followed anew since, and to positions that are over: the connection
-// before it, which drained, has told of the same gap meanwhile, and maybe brought more
-// than the answer knows of. These are asked for again. It reports whether there were any.
-func (m *Machine) earlier(w *wire.Welcome) bool {
-	n := len(w.Subs)
-	maps.DeleteFunc(w.Subs, func(name string, a wire.Answer) bool {
-		f := m.streams[name]
-		return f != nil && (!f.named || a.Resync && f.pos.Has && f.pos.Epoch != f.asked.Epoch)
-	})
-	return len(w.Subs) < n
-}
-
-// answers takes what the welcome says of each stream.
-func (m *Machine) answers(w wire.Welcome) {
+// answers takes what the welcome says of each stream, and asks again for some.
+func (m *Machine) answers(w wire.Welcome, again []string) {
 	for name, f := range m.streams {
-		if name == "" {
-			if m.p.Dialect == nil || w.Own.Error == "" {
-				m.answer(name, f, f.asked, w.Own)
-			}
-			continue
-		}
 		a, ok := w.Subs[name]
+		if name == "" {
+			a, ok = w.Own, true
+		}
 		switch {
+		case slices.Contains(again, name):
+			m.sub(name, f.pos)
+		case name == "" && m.p.Dialect != nil && a.Error != "":
 		case ok:
 			m.answer(name, f, f.asked, a)
 		case w.V == 0:
@@ -346,7 +333,15 @@ func (m *Machine) resetStream(r wire.Reset, text []byte) {
 	if f == nil || f.state != Resyncing && f.state != Following && !m.p.Relay {
 		return
 	}
+	if f.state == Following && f.pos == f.asked && covers(r, f.pos) && !m.p.Relay {
+		return // it is owed to an earlier question: after the last answer the rest follows
+	}
 	m.gap(f, r, text)
+}
+
+// covers reports whether the log that a reset speaks of reaches back to a position.
+func covers(r wire.Reset, at wire.Want) bool {
+	return at.Has && at.Epoch == r.Epoch && r.First <= at.After && at.After <= r.Seq
 }
 
 // gap says that there is one, and takes the position behind it unless a
