@@ -188,9 +188,7 @@ func (a *audit) take(s step, first bool) {
 	switch {
 	case a.wrong != "":
 	case s.gap:
-		if !a.after { // two connections may tell one, in two parts
-			a.gaps++
-		}
+		a.gaps++
 		a.told = append(a.told, fmt.Sprintf("after event %d at %d: %s %d", a.n, a.seq, s.epoch, s.seq))
 		a.seq, a.after = s.seq, true
 	case !first && s.seq != a.seq+1:
