@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"errors"
 
 	"github.com/longwire/longwire/stream"
 	"github.com/longwire/longwire/wire"
@@ -98,6 +97,24 @@ func (f *follow) lift() {
 	}
 }
 
+// settle puts the cursor at its position in a log that may have taken the place of its
+// own. When the log does not cover that, it takes the cursor away and returns why.
+func (f *follow) settle(c *conn, log *stream.Log) (gap string) {
+	if f.cursor == nil {
+		return ""
+	}
+	old, after := f.cursor.Log(), f.cursor.After()
+	if log.Covers(old.Epoch(), after) {
+		f.place(c, log, after)
+		return ""
+	}
+	f.lift()
+	if old != log {
+		return renumbered
+	}
+	return "the connection was too slow for the log"
+}
+
 const renumbered = "the stream's numbering has started anew"
 
 // ask answers what a client wants of the stream, and sets the follow accordingly.
@@ -166,13 +183,16 @@ func (c *conn) pay(f *follow, o *output) {
 	}
 	untold := f.untold
 	f.owed, f.flight, f.untold = false, nil, false
+	// With a cursor somebody may follow, and not wait: another question was answered
+	// since, or this is a relay.
+	gap := f.settle(c, log)
 	if result.frame == nil {
 		c.reset(f, o, cmp.Or(result.reason, f.gap, "the stream has no snapshot"))
 		return
 	}
 	f.place(c, log, result.seq)
-	if untold {
-		c.announce(f, o, f.gap)
+	if untold || gap != "" {
+		c.announce(f, o, cmp.Or(f.gap, gap))
 	}
 	c.s.counters.snapshots.Add(1)
 	o.shared(f.topic.name, nil, result.frame, nil, c.batch)
@@ -185,16 +205,11 @@ func (c *conn) reset(f *follow, o *output, reason string) {
 }
 
 // fall is for a cursor that fell off its log, or whose log was voided. It needs c.mu.
-func (c *conn) fall(f *follow, o *output, err error) {
-	gap := "the connection was too slow for the log"
-	if errors.Is(err, stream.ErrVoid) {
-		if log, after := f.topic.log(), f.cursor.After(); log.Covers(f.cursor.Log().Epoch(), after) {
-			f.place(c, log, after) // the same numbering, which was read anew
-			return
-		}
-		gap = renumbered
+func (c *conn) fall(f *follow, o *output) {
+	gap := f.settle(c, f.topic.log())
+	if gap == "" {
+		return // the same numbering, which was read anew
 	}
-	f.lift()
 	switch {
 	case !c.s.snapshots.mayHave(f.topic):
 		c.reset(f, o, gap)
@@ -260,7 +275,7 @@ func (c *conn) read(f *follow, o *output) {
 	o.data = data
 	if err != nil {
 		f.replay = false
-		c.fall(f, o, err)
+		c.fall(f, o)
 		o.more = true
 		return
 	}

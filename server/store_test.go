@@ -196,6 +196,62 @@ func TestASnapshotOfTheNumberingBeforeIsNotSent(t *testing.T) {
 	})
 }
 
+// A snapshot is owed to a question, and then another one was answered from where the
+// connection stands: it does not wait, and would take the snapshot for that of others.
+func TestWhatHappensToALogWhileASnapshotIsOwed(t *testing.T) {
+	snapshot := func(epoch string) wire.Frame {
+		return wire.Snapshot{Stream: "s", HasSeq: true, Seq: 2, Epoch: epoch, State: wire.Raw(`1`)}
+	}
+	for name, tt := range map[string]struct {
+		happens func(st *trouble) error
+		want    func(epoch string) []wire.Frame
+	}{
+		"its numbering starts anew": {
+			func(st *trouble) error { st.number(); return nil },
+			func(string) []wire.Frame {
+				return []wire.Frame{
+					wire.Reset{Stream: "s", Seq: 2, Epoch: "anew", Snapshot: true, Reason: "the stream's numbering has started anew"},
+					snapshot("anew"), event("s", 3, `5`),
+				}
+			},
+		},
+		"it is read anew": {
+			(*trouble).reread,
+			func(epoch string) []wire.Frame {
+				return []wire.Frame{
+					snapshot(epoch), event("s", 2, `2`), event("s", 3, `3`), event("s", 4, `4`), event("s", 5, `5`),
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := (*gate)(nil)
+			answer := func(ctx context.Context, name string) (server.Snapshot, error) { return g.snapshot(ctx, name) }
+			inTrouble(t, server.Options{Snapshot: answer}, func(t *testing.T, w *world, st *trouble) {
+				g = newGate() // of this bubble
+				c := w.join("ann", `"subs":{"s":{"after":9,"epoch":"gone"}}`)
+				epoch := c.welcome.Subs["s"].Epoch
+				w.publish("s", `1`, `2`)
+				c.send(`{"t":"sub","stream":"s","after":1,"epoch":%q}`, epoch)
+				c.expect(wire.Subbed{Stream: "s", Answer: wire.Answer{Seq: 2, Epoch: epoch}})
+				if err := tt.happens(st); err != nil {
+					t.Fatal(err)
+				}
+				w.publish("s", `3`, `4`)
+				g.result <- at(2, `1`)
+				synctest.Wait()
+				if g.ran.Load() > 1 { // that was one of the numbering before
+					g.result <- at(2, `1`)
+					synctest.Wait()
+				}
+				w.publish("s", `5`)
+				c.expect(tt.want(epoch)...)
+				c.silent()
+			})
+		})
+	}
+}
+
 func TestAPositionThatIsNotKnownHereIsLookedUp(t *testing.T) {
 	inTrouble(t, server.Options{}, func(t *testing.T, w *world, st *trouble) {
 		c := w.join("ann", `"subs":{"s":{}}`)
