@@ -330,13 +330,20 @@ func (m *Machine) snapshot(s wire.Snapshot, text []byte) {
 
 func (m *Machine) resetStream(r wire.Reset, text []byte) {
 	f := m.streams[r.Stream]
-	if f == nil || f.state != Resyncing && f.state != Following && !m.p.Relay {
-		return
+	switch {
+	case f == nil:
+	case m.p.Relay:
+		m.gap(f, r, text)
+	case f.owed && r.Snapshot: // it was said, and the snapshot is still to come
+	case f.state == Following && covers(r, f.pos):
+		// It is owed to an earlier question: nothing is lost. After the last answer the
+		// rest follows, if nothing came since.
+		if f.pos != f.asked {
+			m.sub(r.Stream, f.pos)
+		}
+	case f.state == Following, f.state == Resyncing:
+		m.gap(f, r, text)
 	}
-	if f.state == Following && f.pos == f.asked && covers(r, f.pos) && !m.p.Relay {
-		return // it is owed to an earlier question: after the last answer the rest follows
-	}
-	m.gap(f, r, text)
 }
 
 // covers reports whether the log that a reset speaks of reaches back to a position.

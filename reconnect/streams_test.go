@@ -231,6 +231,21 @@ func TestTheOwnStreamIsUnsubscribedWithoutAWord(t *testing.T) {
 	s.want(reconnect.Subscribe{}, `write 1 {"t":"sub"}`, "live")
 }
 
+// A server says once more that there is a gap when numbering starts anew meanwhile.
+func TestAGapWhoseSnapshotIsStillToComeIsSaidOnce(t *testing.T) {
+	s, conn := following(t)
+	gap := func(epoch string, snapshot bool) string {
+		return string(wire.Reset{Stream: "a", Seq: 2, Epoch: epoch, Snapshot: snapshot, Reason: "anew"}.Append(nil))
+	}
+	s.wantFrame(conn, gap("f", true), "deliver "+gap("f", true), "live")
+	s.wantFrame(conn, gap("g", true))
+	s.wantFrame(conn, gap("g", false), "deliver "+gap("g", false), "live") // there is no snapshot after all
+	s.wantFrame(conn, gap("h", true), "deliver "+gap("h", true), "live")
+	if n := s.m.Totals().Gaps; n != 2 {
+		t.Errorf("%d gaps, want 2", n)
+	}
+}
+
 // A resync voids the position, the connection is cut before what bridges it came,
 // and by then the stream is known to have no snapshot: that must not pass for
 // "from now on".
