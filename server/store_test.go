@@ -263,8 +263,10 @@ func TestAPositionThatIsNotKnownHereIsLookedUp(t *testing.T) {
 
 		before := st.syncs.Load()
 		st.hold("s", `4`)
-		c.send(`{"t":"sub","stream":"s","after":4,"epoch":%q}`, epoch)
-		c.expect(wire.Subbed{Stream: "s", Answer: wire.Answer{Seq: 4, Epoch: epoch}}, event("s", 4, `4`))
+		d := w.join("dan")
+		d.send(`{"t":"sub","stream":"s","after":4,"epoch":%q}`, epoch)
+		d.expect(wire.Subbed{Stream: "s", Answer: wire.Answer{Seq: 4, Epoch: epoch}})
+		c.expect(event("s", 4, `4`))
 		w.join("eve", fmt.Sprintf(`"subs":{"s":{"after":4,"epoch":%q}}`, epoch))
 		want(t, "times it was asked", st.syncs.Load()-before, 1)
 
