@@ -127,32 +127,6 @@ test('a hole in a stream is not shown: what is missing is asked for and comes in
   ]);
 });
 
-test('a server that has nothing but holes is not asked in a hot loop', async ({ page }) => {
-  const connections = await play(page, (frame, socket) => {
-    if (frame.t === 'resume') send(socket, welcome, event(2));
-    if (frame.t === 'sub') send(socket, { t: 'subbed', stream: 'a', ...head, seq: 4 }, event(3));
-  });
-  await page.evaluate(() => {
-    // By the clock of the page: what it sends is on its way for as long as it likes.
-    const real = WebSocket.prototype.send;
-    WebSocket.prototype.send = function (frame) {
-      if (/"t":"sub"/.test(String(frame))) window.log.push(`asked ${performance.now()}`);
-      real.call(this, frame);
-    };
-  });
-  await page.evaluate(follow);
-  const asked = () =>
-    page.evaluate(() =>
-      window.log.filter((line) => /^asked/.test(line)).map((line) => Number(line.slice(6))),
-    );
-  await expect.poll(async () => (await asked()).length).toBeGreaterThan(6);
-  const [, , , fourth = 0, fifth = 0, , seventh = 0] = await asked();
-  expect(fifth - fourth, 'some at once, then one a second').toBeGreaterThan(900);
-  expect(seventh - fourth).toBeGreaterThan(2800);
-  expect(connections()).toBe(1);
-  expect(await page.evaluate(() => window.log.filter((line) => /^a \d/.test(line)))).toEqual([]);
-});
-
 test('a number too large for JavaScript never comes in: the last that fits does', async ({
   page,
 }) => {

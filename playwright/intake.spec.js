@@ -263,6 +263,37 @@ const made = (page) =>
     return { sockets, urls };
   });
 
+test('a server that has nothing but holes is not asked in a hot loop', async ({ page }) => {
+  await open(page);
+  // Its answers are there at once: after one that took a second it may be asked at once.
+  await page.evaluate(
+    (answers) => {
+      /** @type {any} */
+      const w = window;
+      w.asked = [];
+      const { send } = WebSocket.prototype;
+      WebSocket.prototype.send = function (text) {
+        if (JSON.parse(String(text)).t !== 'sub') {
+          send.call(this, text);
+          return;
+        }
+        w.asked.push(performance.now());
+        setTimeout(() => w.bring(answers));
+      };
+    },
+    [{ t: 'subbed', stream: 'a', ...head, seq: 4 }, event('a', 3)].map((f) => JSON.stringify(f)),
+  );
+  await bring(page, [event('a', 2)]);
+  /** @returns {Promise<number[]>} */
+  const asked = () => page.evaluate(() => /** @type {any} */ (window).asked);
+  await expect.poll(async () => (await asked()).length).toBeGreaterThan(6);
+  const [, , , fourth = 0, fifth = 0, , seventh = 0] = await asked();
+  expect(fifth - fourth, 'some at once, then one a second').toBeGreaterThan(900);
+  expect(seventh - fourth).toBeGreaterThan(2800);
+  expect((await made(page)).sockets).toBe(1);
+  expect(await page.evaluate(() => window.log.filter((line) => /^a \d/.test(line)))).toEqual([]);
+});
+
 test('the socket that opens while the wasm loads is the one that is used', async ({ page }) => {
   const load = await openEarly(page);
   load();
