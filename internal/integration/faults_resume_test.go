@@ -143,10 +143,7 @@ func TestASnapshotThatDoesNotComeIsSaidOrAskedForAgain(t *testing.T) {
 	inWorld(t, o, reconnect.Options{}, func(w *world) {
 		w.subscribe("a", w.logging())
 		w.live()
-		time.Sleep(time.Second)
-		if s := w.client.Status().Streams["a"]; s.State != reconnect.Resyncing {
-			t.Errorf("got %v before the snapshot, want resyncing", s.State)
-		}
+		w.eventually("resyncing", func() bool { return w.client.Status().Streams["a"].State == reconnect.Resyncing })
 		w.publish(1, 1) // held until the snapshot has come
 		w.outage(func() { time.Sleep(20 * time.Second) })
 		time.Sleep(10 * time.Second)
