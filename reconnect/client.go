@@ -154,8 +154,14 @@ func (c *Client) Run(ctx context.Context) error {
 // post queues an event for the loop. It never blocks.
 func (c *Client) post(ev Event) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.postLocked(ev)
+}
+
+// postLocked is post together with what else changes: the loop hears of changes in the
+// order in which they were made. It needs c.mu.
+func (c *Client) postLocked(ev Event) {
 	c.mail = append(c.mail, ev)
-	c.mu.Unlock()
 	signal(c.wake)
 }
 
@@ -231,9 +237,8 @@ func (c *Client) Send(ctx context.Context, body json.RawMessage) (json.RawMessag
 	c.sent++
 	id := c.ids + "-" + strconv.FormatUint(c.sent, 36)
 	c.waiting[id] = answer
-	c.mail = append(c.mail, Send{ID: id, Body: wire.Raw(body)})
+	c.postLocked(Send{ID: id, Body: wire.Raw(body)})
 	c.mu.Unlock()
-	signal(c.wake)
 	var s Settle
 	select {
 	case s = <-answer:

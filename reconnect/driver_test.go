@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 )
@@ -58,5 +59,30 @@ func TestTheFirstResumeAsksForWhatWasSubscribedBefore(t *testing.T) {
 				t.Errorf("the resume is %s", written)
 			}
 		})
+	}
+}
+
+// Whoever subscribes as soon as another has unsubscribed is subscribed: what is asked for
+// is handled in the order in which it was.
+func TestASubscriptionOutlivesTheEndOfTheOneBefore(t *testing.T) {
+	c, err := NewClient(Options{URL: func(context.Context) (string, error) { return "", nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Subscribe("prices", nil, Handler{})
+	for range 500 {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var unsubscribing sync.WaitGroup
+		unsubscribing.Go(s.Unsubscribe)
+		for s, err = c.Subscribe("prices", nil, Handler{}); errors.Is(err, ErrSubscribed); {
+			s, err = c.Subscribe("prices", nil, Handler{})
+		}
+		unsubscribing.Wait()
+		mail := c.takeMail()
+		if last, ok := mail[len(mail)-1].(begun); !ok || last.s != s {
+			t.Fatalf("the last that was asked for is %T", mail[len(mail)-1])
+		}
 	}
 }

@@ -124,13 +124,12 @@ func (c *Client) Subscribe(stream string, from *Position, h Handler) (*Subscript
 		s.pos, s.hasPos, s.epoch = *from, true, from.Epoch
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.subs[stream] != nil {
-		c.mu.Unlock()
 		return nil, fmt.Errorf("%w: %q", ErrSubscribed, stream)
 	}
 	c.subs[stream] = s
-	c.mu.Unlock()
-	c.post(begun{Subscribe{Stream: stream, From: want}, s})
+	c.postLocked(begun{Subscribe{Stream: stream, From: want}, s})
 	return s, nil
 }
 
@@ -138,15 +137,13 @@ func (c *Client) Subscribe(stream string, from *Position, h Handler) (*Subscript
 // further one is called.
 func (s *Subscription) Unsubscribe() {
 	s.c.mu.Lock()
-	again := s.removed
+	defer s.c.mu.Unlock()
+	if s.removed {
+		return
+	}
 	s.removed = true
-	if !again {
-		delete(s.c.subs, s.stream)
-	}
-	s.c.mu.Unlock()
-	if !again {
-		s.c.post(Unsubscribe{Stream: s.stream})
-	}
+	delete(s.c.subs, s.stream)
+	s.c.postLocked(Unsubscribe{Stream: s.stream})
 }
 
 // Position returns the position of the last event whose handler has returned;
