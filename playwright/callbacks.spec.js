@@ -1,6 +1,8 @@
 // What an application's own code can do wrong.
-import { expect, expectLog, test } from './fixtures.js';
+import { expect, expectLog, socketErrors, test } from './fixtures.js';
 import { expectLines, expectStatus, openLive, openPage, publish } from './helpers.js';
+
+test.beforeEach(({ allowedErrors }) => void allowedErrors.push(...socketErrors));
 
 test('a URL callback that fails in any way is reported and asked again, without a dial', async ({
   page,

@@ -1,8 +1,9 @@
 // A stream as an async iterator.
-import { expect, expectLog, test } from './fixtures.js';
+import { expect, expectLog, socketErrors, test } from './fixtures.js';
 import { expectStatus, openLive, openPage, publish } from './helpers.js';
 
 test.skip(({ browserName }) => browserName !== 'chromium', 'shown in Chromium');
+test.beforeEach(({ allowedErrors }) => void allowedErrors.push(...socketErrors));
 
 test('a loop has every entry in order across a cut, and ends with close', async ({
   page,

@@ -2,13 +2,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, expectLog, socketErrors, test } from './fixtures.js';
+import { expect, expectLog, fetchErrors, socketErrors, test } from './fixtures.js';
 import { events, expectLines, expectReport, openLive, publish, status } from './helpers.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'longwire-'));
 test.afterAll(() => rmSync(folder, { recursive: true }));
 test.use({ serverFlags: ['-state', join(folder, 'state'), '-restart-time', '500ms'] });
-test.beforeEach(({ allowedErrors }) => void allowedErrors.push(...socketErrors));
+test.beforeEach(({ allowedErrors }) => void allowedErrors.push(...socketErrors, ...fetchErrors));
 
 test('a planned restart costs a page nothing: not an event, not a snapshot, not a message', async ({
   page,

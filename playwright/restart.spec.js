@@ -10,7 +10,7 @@ import {
   status,
 } from './helpers.js';
 
-test.beforeEach(({ allowedErrors }) => void allowedErrors.push(...socketErrors));
+test.beforeEach(({ allowedErrors }) => void allowedErrors.push(...socketErrors, ...fetchErrors));
 
 test('a page outlives the crash of its server: one gap with the new state, then live again', async ({
   page,
@@ -75,9 +75,7 @@ test('of a message that was under way in a crash the page is told that nobody kn
 test('a server that is down for long is found again soon after it is back', async ({
   page,
   server,
-  allowedErrors,
 }) => {
-  allowedErrors.push(...fetchErrors);
   await openLive(page, ['test/a'], { baseMs: 20 });
   await server.kill();
   await expect.poll(async () => (await status(page)).attempt).toBeGreaterThan(4);
