@@ -97,11 +97,11 @@ func (m *memoryStore) wantSweep() {
 }
 
 func (m *memoryStore) sweep() {
+	m.mu.Lock()
+	m.sweeper = nil // what becomes idle from now on may not be seen by this one
+	m.mu.Unlock()
 	again := m.sessions.forget()
 	again = m.streams.forget() || again
-	m.mu.Lock()
-	m.sweeper = nil
-	m.mu.Unlock()
 	if again {
 		m.wantSweep()
 	}
