@@ -44,21 +44,20 @@ func inBrowser(tb testing.TB, args ...string) (output string, err error) {
 	tb.Helper()
 	runner := findRunner(tb)
 	dependOnSources(tb)
-	ctx, cancel := context.WithTimeout(tb.Context(), 5*time.Minute)
-	defer cancel()
-
 	wasm := filepath.Join(tb.TempDir(), "jsbridge.wasm")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", wasm, ".")
+	build := exec.CommandContext(tb.Context(), "go", "test", "-c", "-o", wasm, ".")
 	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
 	out, err := build.CombinedOutput()
 	if err != nil {
 		tb.Fatalf("build the js tests: %v\n%s", err, out)
 	}
-	goroot, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	goroot, err := exec.CommandContext(tb.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
 		tb.Fatalf("go env GOROOT: %v", err)
 	}
 
+	ctx, cancel := context.WithTimeout(tb.Context(), 5*time.Minute)
+	defer cancel()
 	run := exec.CommandContext(ctx, runner, append([]string{wasm}, args...)...)
 	// wasmbrowsertest hands its whole environment to the page: give it little.
 	run.Env = []string{"GOROOT=" + strings.TrimSpace(string(goroot)), peerVariable + "=" + startPeer(tb)}

@@ -26,9 +26,10 @@ func TestProgramsRun(t *testing.T) {
 	}
 	for _, b := range programs {
 		t.Run(b.String(), func(t *testing.T) {
+			binary := build(t, b) // takes as long as it takes
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			site := start(ctx, t, build(ctx, t, b))
+			site := start(ctx, t, binary)
 			if page := get(ctx, t, site); !strings.Contains(page, "<script") {
 				t.Errorf("the page is %.200q", page)
 			}
@@ -38,7 +39,7 @@ func TestProgramsRun(t *testing.T) {
 }
 
 // build compiles a program as if it were in this module, to listen on a free port.
-func build(ctx context.Context, t *testing.T, b block) (binary string) {
+func build(t *testing.T, b block) (binary string) {
 	t.Helper()
 	const address = `"localhost:8080"`
 	if strings.Count(b.code, address) != 1 {
@@ -50,7 +51,7 @@ func build(ctx context.Context, t *testing.T, b block) (binary string) {
 		t.Fatal(err)
 	}
 	binary = filepath.Join(dir, "program.exe")
-	compile := exec.CommandContext(ctx, "go", "build", "-o", binary, source)
+	compile := exec.CommandContext(t.Context(), "go", "build", "-o", binary, source)
 	compile.Dir = root
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", b, err, out)
