@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 const binary = fileURLToPath(new URL('../bin/longwire', import.meta.url));
-const patienceMs = 10_000;
+const patienceMs = 30_000;
 
 /** @typedef {import('node:child_process').ChildProcessByStdio<null, import('node:stream').Readable, import('node:stream').Readable>} Child */
 

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/longwire/longwire/server"
+	"github.com/longwire/longwire/server/storetest"
 	"github.com/longwire/longwire/stream"
 	"github.com/longwire/longwire/wire"
 )
@@ -268,11 +268,7 @@ func TestAPeerLeavesWhileItIsWrittenTo(t *testing.T) {
 				}
 				_ = c.Close()
 			}
-			for deadline := time.Now().Add(10 * time.Second); p.srv.Stats().Connections > 1; time.Sleep(time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatal("the connection is still there")
-				}
-			}
+			storetest.Eventually(t, "the connection has gone", func() bool { return p.srv.Stats().Connections == 1 })
 			p.publish(1)
 			if _, err := witness.read(); err != nil {
 				t.Error(err)
@@ -292,9 +288,5 @@ func TestAnIdleConnectionHasOneGoroutine(t *testing.T) {
 		p.join("ann", true)
 	}
 	most := before + conns + runtime.GOMAXPROCS(0)
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > most; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines for %d connections", runtime.NumGoroutine()-before, conns)
-		}
-	}
+	storetest.Eventually(t, "each connection has one goroutine", func() bool { return runtime.NumGoroutine() <= most })
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // A running is the command serve, run by a test on a free port.
 type running struct {

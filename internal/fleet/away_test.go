@@ -35,7 +35,7 @@ func TestWhileRedisIsAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redis := startRedis(t)
-			args := []string{"-store", redis.url(), "-heartbeat", "1s", "-spread", "1s"}
+			args := []string{"-store", redis.url(), "-heartbeat", "3s", "-spread", "1s"} // a client bears 7.5 s of silence
 			a, b := start(t, args...), start(t, args...)
 			cs := connect(t, balance(t, a, b).listener.Addr().String(), 20, 100)
 			l := &ledger{t: t}

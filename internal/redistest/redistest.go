@@ -43,7 +43,7 @@ type Server struct {
 }
 
 // patience is how long a server may take to start on a busy machine.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Start starts a redis-server on a free port of 127.0.0.1. args are options as its
 // command line takes them. It writes to disk only in Restart. Where no redis-server is

@@ -75,7 +75,7 @@ func TestMessageOfADeadNode(t *testing.T) {
 	if f := <-found; !isUnknown(f) {
 		t.Errorf("got %+v, want unknown", f)
 	}
-	if took := time.Since(began); took < 7*time.Second || took > 14*time.Second {
+	if took := time.Since(began); took < 5*time.Second || took > 25*time.Second {
 		t.Errorf("it took %v, want about the ten seconds of the lease", took)
 	}
 	// Nobody has asked for the others, which do not fill the memory all the same.

@@ -35,7 +35,7 @@ func Run(t *testing.T, open func(server.StoreOptions) (server.Store, error)) {
 }
 
 // patience is how long anything may take that is to happen by itself.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 type harness struct {
 	open func(server.StoreOptions) (server.Store, error)
