@@ -190,12 +190,19 @@ func (o *output) raws(data [][]byte) []wire.Raw {
 	return o.raw
 }
 
-// parts returns what to write, once it is finished.
+// parts returns what to write, once it is finished. None is empty: each is a call of the
+// kernel.
 func (o *output) parts() [][]byte {
 	if o.lone != nil {
 		return append(o.pieces[:0], o.lone.frame)
 	}
-	return append(o.pieces[:0], o.buf, o.tail, o.end)
+	parts := append(o.pieces[:0], o.buf)
+	for _, p := range [...][]byte{o.tail, o.end} {
+		if len(p) > 0 {
+			parts = append(parts, p)
+		}
+	}
+	return parts
 }
 
 // size returns how many bytes that is.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,6 +102,27 @@ func TestLargeEventIsNotCopied(t *testing.T) {
 	got := received(t, o)
 	if len(got) != 3 || got[1] != fmt.Sprintf(`{"t":"hb","next":%d,"stream":"s"}`, len(want)) || got[2] != string(want) {
 		t.Errorf("%d messages: %.50q", len(got), got)
+	}
+}
+
+func TestNoPartIsEmpty(t *testing.T) {
+	large := make([]byte, wire.BatchBytes+1)
+	for name, c := range map[string]struct {
+		fill func(o *output)
+		want int
+	}{
+		"a message":          {func(o *output) { o.frame(wire.Pong{N: 1}, true) }, 1},
+		"a large one":        {func(o *output) { o.shared("s", nil, large, nil, true) }, 2},
+		"with what is after": {func(o *output) { o.shared("s", []byte("<"), large, []byte(">"), true) }, 3},
+		"one for many":       {func(o *output) { o.share(o.encode("s", 1, [][]byte{[]byte("1")}), true) }, 1},
+	} {
+		o := new(output)
+		c.fill(o)
+		o.finish()
+		parts := o.parts()
+		if len(parts) != c.want || slices.ContainsFunc(parts, func(p []byte) bool { return len(p) == 0 }) {
+			t.Errorf("%s: %d parts, want %d and none empty", name, len(parts), c.want)
+		}
 	}
 }
 
