@@ -94,6 +94,9 @@ func (s *socket) Read(p []byte) (int, error) {
 	if n > 0 {
 		s.hear()
 	}
+	if op, ok := err.(*net.OpError); ok { //nolint:errorlint // of this very call
+		err = op.Err // the library formats it: the addresses cost more than all else at the end
+	}
 	return n, err
 }
 
