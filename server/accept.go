@@ -212,7 +212,7 @@ func (c *conn) welcome(r wire.Resume) error {
 	if r.User != "" && r.User != c.identity.User {
 		return &closing{wire.CloseForbidden, "resume: user: not the authenticated one", deniedOtherUser}
 	}
-	ctx, cancel := context.WithTimeout(c.s.ctx, storeTime)
+	ctx, cancel := c.s.storeContext()
 	defer cancel()
 	known, err := c.s.knows(ctx, r.Session, c.identity.User)
 	if err != nil {
@@ -227,7 +227,9 @@ func (c *conn) welcome(r wire.Resume) error {
 	subs := make(map[string]wire.Answer, len(r.Subs))
 	var follows []*follow
 	var unpositioned []*topic
-	for i, name := range slices.Sorted(maps.Keys(r.Subs)) {
+	names := slices.AppendSeq(make([]string, 0, len(r.Subs)), maps.Keys(r.Subs))
+	slices.Sort(names)
+	for i, name := range names {
 		if i >= c.s.opts.Follows {
 			subs[name] = wire.Answer{Error: wire.ErrLimit}
 			continue
@@ -286,7 +288,7 @@ func (c *conn) fence(r wire.Resume) error {
 	if !c.s.users.enter(c.identity.User, r.Session) {
 		return &closing{wire.CloseTooMany, c.s.admission.later().reason(), deniedUser}
 	}
-	ctx, cancel := context.WithTimeout(c.s.ctx, storeTime)
+	ctx, cancel := c.s.storeContext()
 	defer cancel()
 	sess, err := c.s.store.Attach(ctx, Attachment{
 		Session: r.Session, User: c.identity.User, Gen: r.Gen, Fenced: c.fenced,

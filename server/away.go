@@ -10,6 +10,15 @@ import (
 // storeTime is how long a resume, or a sub, waits for the store.
 const storeTime = 5 * time.Second
 
+// storeContext is that of a call of the store. The one in memory answers at once: a timer
+// for each call costs more than that.
+func (s *Server) storeContext() (context.Context, context.CancelFunc) {
+	if s.memory != nil {
+		return s.ctx, func() {}
+	}
+	return context.WithTimeout(s.ctx, storeTime)
+}
+
 // knows asks the store for a session, and not at all when it is known to be away.
 func (s *Server) knows(ctx context.Context, session, user string) (bool, error) {
 	if s.store.Stale() > 0 {
@@ -44,7 +53,7 @@ func (s *Server) sync(t *topic, want wire.Want) error {
 	if !want.Has || want.Epoch == log.Epoch() && want.After <= log.Head() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, storeTime)
+	ctx, cancel := s.storeContext()
 	defer cancel()
 	return t.feed.Sync(ctx)
 }

@@ -165,7 +165,7 @@ func (c *conn) answerLocked(f wire.Frame) {
 	if c.ended {
 		return
 	}
-	text := f.Append(nil)
+	text := f.Append(make([]byte, 0, 128)) // most fit
 	c.control = append(c.control, text)
 	c.controlBytes += len(text)
 	c.wake()

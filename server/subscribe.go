@@ -56,7 +56,7 @@ func (c *conn) follow(stream string, want wire.Want) (*follow, wire.Answer) {
 	if named >= c.s.opts.Follows {
 		return nil, limit
 	}
-	ctx, cancel := context.WithTimeout(c.s.ctx, storeTime)
+	ctx, cancel := c.s.storeContext()
 	defer cancel()
 	t, err := c.s.topics.follow(ctx, stream)
 	if errors.Is(err, ErrTooManyStreams) {

@@ -94,7 +94,9 @@ func nested[V any](o *object, name string, m map[string]V, member func(*object, 
 	}
 	o.name(name)
 	*o = append(*o, '{')
-	for _, key := range slices.Sorted(maps.Keys(m)) {
+	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
+	slices.Sort(keys)
+	for _, key := range keys {
 		o.name(key)
 		*o = append(*o, '{')
 		member(o, m[key])
