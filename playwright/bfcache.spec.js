@@ -1,6 +1,6 @@
 // A page that is left and comes back by the Back button, as browsers keep it: asleep.
 import { expect, expectLog, socketErrors, test } from './fixtures.js';
-import { events, expectLines, expectReport, openLive, publish } from './helpers.js';
+import { events, expectLines, expectMessages, expectReport, openLive, publish } from './helpers.js';
 import { expectOneHub, openTabs, received } from './tabs.js';
 
 test.beforeEach(({ allowedErrors }) => void allowedErrors.push(...socketErrors));
@@ -121,7 +121,7 @@ test('a message of a tab that is cached with it unanswered has one effect', asyn
   const { pages, hub } = await openTabs(context, 2, ['test/a']);
   for (const page of pages)
     await page.evaluate(() => void window.say('slow', { echo: 1, delayMs: 1500 }));
-  await expectReport(server, { messages: 1 });
+  await expectMessages(server, 1);
   const cached = /** @type {import('@playwright/test').Page} */ (pages[hub]);
   await cached.goto('/healthz');
   await goBack(cached);

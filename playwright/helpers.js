@@ -134,6 +134,16 @@ export async function expectReport(server, want) {
 }
 
 /**
+ * Waits until the server has begun to handle so many messages. It goes on meanwhile.
+ *
+ * @param {Server} server
+ * @param {number} n
+ */
+export async function expectMessages(server, n) {
+  await expect.poll(async () => (await server.report()).messages).toBeGreaterThanOrEqual(n);
+}
+
+/**
  * The lines that `count` events of the fault publish make, from the sequence number
  * `from` on, where the stream has had no others.
  *

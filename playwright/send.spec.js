@@ -1,6 +1,6 @@
 // Messages: each settled once, and with at most one effect.
 import { expect, expectLog, socketErrors, test } from './fixtures.js';
-import { expectReport, expectStatus, openLive } from './helpers.js';
+import { expectMessages, expectReport, expectStatus, openLive } from './helpers.js';
 
 /** @typedef {import('./helpers.js').Server} Server */
 
@@ -189,7 +189,7 @@ test('close() settles what is pending, and says what may have been sent', async 
     void window.say('one more', { echo: 2, delayMs: 2000 });
     void window.say('too many', { echo: 3 });
   });
-  await expectReport(server, { messages: 1 });
+  await expectMessages(server, 1);
   await expectLog(page, ['live', 'too many outbox full not-sent']);
   await page.evaluate(() => {
     window.client.close();

@@ -2,7 +2,7 @@
 // is stopped. In a Chromium that does all that, unlike the one of other specs.
 import { processOf, setLifecycle, test } from './chromium.js';
 import { expect, fetchErrors, socketErrors } from './fixtures.js';
-import { expectReport, openPage, publish, status } from './helpers.js';
+import { expectMessages, expectReport, openPage, publish, status } from './helpers.js';
 import {
   connectTab,
   expectOneHub,
@@ -139,7 +139,7 @@ test('a hub that is frozen has given up the socket before, and follows when it i
   await hidden.evaluate(() => {
     for (let i = 0; i < 5; i++) void window.say(`m${i}`, { echo: i, delayMs: 300 });
   });
-  await expect.poll(async () => (await server.report()).messages).toBeGreaterThan(0);
+  await expectMessages(server, 1);
   await setLifecycle(hidden, 'frozen');
   await expect.poll(async () => (await status(visible)).role).toBe('hub');
   await expectReport(server, { connections: 1, closeCodes: { 4001: 1 } });

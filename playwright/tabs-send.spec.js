@@ -1,6 +1,6 @@
 // Messages of several tabs over one connection: each settled once, each with one effect at most.
 import { expect, expectLog, socketErrors, test } from './fixtures.js';
-import { expectReport, expectStatus } from './helpers.js';
+import { expectMessages, expectReport, expectStatus } from './helpers.js';
 import { expectOneHub, openTab, openTabs, shared } from './tabs.js';
 
 /** @typedef {import('@playwright/test').Page} Page */
@@ -202,7 +202,7 @@ test('close() in the tab with the socket settles its own messages, those of othe
   const { hub, other } = await openTwo(context);
   for (const page of [hub, other])
     await page.evaluate(() => void window.say('slow', { echo: 1, delayMs: 1500 }));
-  await expectReport(server, { messages: 1 });
+  await expectMessages(server, 1);
   await hub.evaluate(() => window.client.close());
   await expectLog(hub, ['live', 'ended closed', 'slow ended unknown']);
   await expect.poll(() => other.evaluate(() => window.log.at(-1))).toBe('slow acked 1');

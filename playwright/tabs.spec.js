@@ -1,6 +1,6 @@
 // All tabs, one connection: what each of them gets, whatever happens to the others.
 import { expect, socketErrors, test } from './fixtures.js';
-import { events, expectReport, openPage, publish, status } from './helpers.js';
+import { events, expectMessages, expectReport, openPage, publish, status } from './helpers.js';
 import {
   connectTab,
   expectLive,
@@ -88,7 +88,7 @@ test('messages of any tab are settled once, whatever becomes of the tab with the
   await other?.evaluate(() => {
     for (let i = 0; i < 10; i++) void window.say(`m${i}`, { echo: i, delayMs: 300 });
   });
-  await expect.poll(async () => (await server.report()).messages).toBeGreaterThan(1);
+  await expectMessages(server, 2);
   await pages[hub]?.close();
   await expect
     .poll(() => other?.evaluate(() => window.log.filter((line) => line.startsWith('m')).sort()))
