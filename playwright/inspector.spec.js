@@ -115,7 +115,7 @@ test('the inspector shows state, streams, tabs and latency, and follows them', a
       '0',
       /….?$/,
       'following',
-      /^\d s$/,
+      /^\d+ s$/,
     ]);
     await expect(fact(inspector, 'tabs')).toHaveText(/^2, hub /);
     await expect(fact(inspector, 'latency')).toHaveText(/^[\d.]+ ms$/);

@@ -7,6 +7,7 @@ test('the demo page goes live and shows new numbers of the host every second', a
   await expect(page.getByRole('heading', { name: 'Break it' })).toBeVisible();
 
   const position = page.getByRole('row', { name: /^host/ }).getByRole('cell').nth(1);
+  await expect(position).toHaveText(/^\d+$/); // the inspector looks now and then
   const first = Number(await position.textContent());
   await expect.poll(async () => Number(await position.textContent())).toBeGreaterThan(first + 1);
 });
