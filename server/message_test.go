@@ -183,6 +183,23 @@ func TestMessagesSentBeforeLeavingAreRun(t *testing.T) {
 	})
 }
 
+// Close ends what runs, and what was behind it is for the next server.
+func TestCloseBeginsNoMessage(t *testing.T) {
+	const clients = 300
+	inMessageWorld(t, server.Options{}, func(t *testing.T, w *world, h *handler) {
+		for i := range clients {
+			c := w.join(fmt.Sprint("user", i))
+			c.msg("1", "wait")
+			c.msg("2", "count")
+		}
+		synctest.Wait()
+		if err := w.srv.Close(); err != nil {
+			t.Error(err)
+		}
+		want(t, "runs", h.ran.Load(), clients)
+	})
+}
+
 func TestSupersededConnectionBeginsNoMessage(t *testing.T) {
 	for name, lost := range map[string]bool{"still open": false, "lost before": true} {
 		t.Run(name, func(t *testing.T) {

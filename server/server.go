@@ -109,10 +109,10 @@ func (s *Server) Close() error {
 	s.closed = true
 	conns := s.allConns()
 	s.mu.Unlock()
-	s.cancel()
 	for _, c := range conns {
 		c.close(&closing{code: wire.CloseGoingAway, reason: "server closed", denial: deniedClosed})
 	}
+	s.cancel() // not before: the end of a message would begin the one behind it
 	s.wg.Wait()
 	s.closing.Do(func() {
 		s.workers.stop()
