@@ -58,6 +58,45 @@ test('a server that drains is left for the next one without an interruption', as
   await expectStatus(page, { state: 'live', lastClose: null, attempt: 0, interrupted: false });
 });
 
+for (const how of ['', ', also when tabs share the connection']) {
+  test(`a gap that both connections of a drain tell is told once${how}`, async ({ page }) => {
+    const about = { stream: 'a', epoch: 'f', first: 0 };
+    /** @param {number} seq */
+    const reset = (seq) => JSON.stringify({ t: 'reset', ...about, seq, snapshot: false });
+    /** @type {Socket[]} */
+    const sockets = [];
+    await page.routeWebSocket(/\/ws$/, (socket) => {
+      const n = sockets.push(socket);
+      let owed = n > 1;
+      socket.onMessage((text) => {
+        const frame = JSON.parse(String(text));
+        if (frame.t === 'resume' && n === 1) {
+          socket.send(welcome(0));
+          socket.send(event(1));
+          socket.send('{"t":"drain","within":0}');
+        } else if (frame.t === 'resume') {
+          // Numbering has started anew, which the old connection tells first.
+          sockets[0]?.send(reset(0));
+          const a = { seq: 2, epoch: 'f', first: 0, resync: true };
+          socket.send(JSON.stringify({ ...JSON.parse(welcome(0)), subs: { a } }));
+        } else if (frame.t === 'sub' && frame.stream) {
+          socket.send(JSON.stringify({ t: 'subbed', ...about, seq: 2, resync: false }));
+          if (owed) socket.send(reset(2));
+          owed = false;
+          socket.send(event(1));
+          socket.send(event(2));
+        }
+      });
+    });
+    await openPage(page);
+    await page.evaluate(
+      (share) => void window.follow(['a'], { baseMs: 1, ...share }),
+      how ? { share: 'demo', identity: '' } : {},
+    );
+    await expectLog(page, ['live', 'a 1 1', 'a gap', 'a resumed 2', 'a 1 1', 'a 2 2']);
+  });
+}
+
 test('a wall clock that has moved on while the other stood still has the link verified', async ({
   page,
 }) => {

@@ -210,7 +210,7 @@ test('a gap whose snapshot never came is said, when the stream goes on without o
     if (frame.t !== 'resume') return;
     const answers = [
       { ...head, seq: 3 }, // from now on
-      { ...head, seq: 9, resync: true }, // and then no snapshot, but a cut
+      { ...head, first: 5, seq: 9, resync: true }, // and then no snapshot, but a cut
       { ...head, seq: 12 }, // from now on again
     ];
     send(socket, { ...welcome, subs: { a: answers[connection - 1] } });

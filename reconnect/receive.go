@@ -125,6 +125,9 @@ func (m *Machine) welcome(f wire.Welcome, text []byte) {
 		// for the memory of message ids.
 		f.Own.Epoch, f.DedupeID, text = f.Session, f.Session, nil
 		f.DedupeMs = int64(24 * time.Hour / time.Millisecond)
+		if f.Own.Resync {
+			f.Own.First = f.Own.Seq + 1 // it names none, and covers nobody
+		}
 	case m.userKnown && f.User != m.user:
 		m.leave(wire.CloseNormal, CauseIdentityChanged)
 		m.end(CauseIdentityChanged, "the server knows this login as another user")

@@ -104,6 +104,23 @@ func TestARelayPassesRepeatedRequestsOnSlowly(t *testing.T) {
 	}
 }
 
+// A server of the base frames names no first position: a tab that is told to resync is
+// not to believe that its position is covered.
+func TestARelayCoversNobodyWhomABaseServerTellsToResync(t *testing.T) {
+	s := newScript(t, reconnect.Policy{Relay: true})
+	s.do(reconnect.Start{})
+	conn := s.open()
+	s.frame(conn, `{"t":"welcome","session":"base","seq":9,"resync":true}`)
+	i := slices.IndexFunc(s.last, func(a reconnect.Action) bool { _, ok := a.(reconnect.Deliver); return ok })
+	if i < 0 {
+		t.Fatalf("got %+v, want the welcome delivered", s.last)
+	}
+	own := s.last[i].(reconnect.Deliver).Frame.(wire.Welcome).Own //nolint:forcetypeassert // a test
+	if !own.Resync || own.Seq != 9 || own.First <= own.Seq {
+		t.Errorf("got %+v, want an answer that covers no position", own)
+	}
+}
+
 // Ten tabs that are opened one after the other have no position yet, and none waits.
 func TestARelayHoldsUpNoNewTab(t *testing.T) {
 	s := newScript(t, reconnect.Policy{Relay: true})

@@ -224,7 +224,7 @@ func (t *page) take(f wire.Frame) {
 		}
 	case wire.Reset:
 		if p := t.places[f.Stream]; p != nil {
-			t.void(f.Stream, p, wire.Answer{Seq: f.Seq, Epoch: f.Epoch, First: f.First, Resync: f.Snapshot})
+			t.reset(f.Stream, p, wire.Answer{Seq: f.Seq, Epoch: f.Epoch, First: f.First, Resync: f.Snapshot})
 		}
 	case wire.Ack:
 		t.settle(f.ID, "accepted")
@@ -366,6 +366,18 @@ func (t *page) void(name string, p *place, a wire.Answer) {
 		t.move(p, a.Epoch, a.Seq)
 		p.mode = "following"
 	}
+}
+
+// reset takes the word that there is a gap. Who is covered has lost nothing, and asks
+// unless it stands where it asked from last.
+func (t *page) reset(name string, p *place, a wire.Answer) {
+	if !t.w.without["cover"] && covered(a, p.pos) {
+		if p.pos != p.asked {
+			t.ask(name)
+		}
+		return
+	}
+	t.void(name, p, a)
 }
 
 func (t *page) event(name string, seq uint64, data wire.Raw) {

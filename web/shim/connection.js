@@ -81,11 +81,6 @@ export class Connection extends EventTarget {
     stoppedBy(options.signal, () => this.close());
   }
 
-  /** Whether the hub serves other tabs too. */
-  get shared() {
-    return this.#share.shared;
-  }
-
   get state() {
     return this.#state.state;
   }

@@ -11,18 +11,18 @@ import { LongwireError, textOf } from './errors.js';
 
 /**
  * Whether what an answer says of the log reaches back to the position.
- * @param {Frame} answer
+ * @param {Record<string, any>} answer
  * @param {Position | null} at
  */
 const covers = ({ epoch, first, seq }, at) =>
-  !!at && at.epoch === epoch && first <= at.seq && at.seq <= seq;
+  at?.epoch === /** @type {string} */ (epoch) && first <= at.seq && at.seq <= seq;
 
 export class Stream {
   /** @type {Mode} */ mode = 'asking';
-  /** @type {Position | null} */ pos;
+  /** @type {Position | null} */ pos; // another object when it moves
   error = '';
   /** @type {Position | null} */ #asked = null;
-  #kept = false; // a position that an answer covers was asked from once more
+  #kept = false; // the last answer voided a position that it covers, which was asked from again
   #lost = 0; // what was missed is: 1 not said yet, 2 said, and its snapshot is not here yet
 
   /**
@@ -42,7 +42,7 @@ export class Stream {
   want() {
     // Beside a connection that drains, events may move the position on until the
     // answer comes: that is judged by what was asked.
-    this.#asked = this.pos && { ...this.pos };
+    this.#asked = this.pos;
     return this.pos ? { after: this.pos.seq, epoch: this.pos.epoch } : {};
   }
 
@@ -72,7 +72,10 @@ export class Stream {
       this.error = a.error;
       this.#call('error', new LongwireError(a.error, `stream "${this.name}": ${a.error}`));
     } else if (a.resync) {
-      if (this.#keeps(a)) return;
+      // A position that was voided together with those of other tabs is kept, and asked
+      // from once more: the log still covers it.
+      this.#kept = !this.#kept && covers(a, this.pos);
+      if (this.#kept) return this.ask();
       if (this.pos) this.#lost ||= 1;
       this.pos = null;
       this.mode = 'resyncing';
@@ -91,44 +94,30 @@ export class Stream {
     }
   }
 
-  /**
-   * Keeps a position that was voided together with those of other tabs, and asks
-   * from there: the log still covers it.
-   * @param {Frame} answer
-   */
-  #keeps(answer) {
-    const keeps = this.tab.shared && !this.#kept && covers(answer, this.pos);
-    this.#kept = keeps;
-    if (keeps) this.ask();
-    return keeps;
-  }
-
   /** The hub says where a stream stands that has gone quiet. @param {[number, string]} at */
   quiet([seq, epoch]) {
-    const { pos } = this;
-    if (this.mode === 'following' && pos && (pos.seq < seq || pos.epoch !== epoch)) this.ask();
+    if (this.mode === 'following' && !covers({ epoch, first: seq, seq: 1 / 0 }, this.pos))
+      this.ask();
   }
 
   /** @param {number} from @param {unknown[]} data */
   events(from, data) {
     for (let i = 0; i < data.length; i++) {
       // A handler may have unsubscribed, or a hole may have been found.
-      if (this.mode !== 'following' || !this.pos) return;
+      const { pos } = this;
+      if (this.mode !== 'following' || !pos) return;
       const seq = from + i;
-      if (seq <= this.pos.seq) {
+      if (seq <= pos.seq) {
         this.tab.count('duplicates');
         continue;
       }
-      if (seq > this.pos.seq + 1) {
-        this.tab.problem(
-          'hole',
-          `stream "${this.name}": got ${seq} instead of ${this.pos.seq + 1}`,
-        );
+      if (seq > pos.seq + 1) {
+        this.tab.problem('hole', `stream "${this.name}": got ${seq} instead of ${pos.seq + 1}`);
         this.ask();
         return;
       }
-      this.#call('event', data[i], { stream: this.name, seq, epoch: this.pos.epoch });
-      this.pos.seq = seq;
+      this.#call('event', data[i], { stream: this.name, seq, epoch: pos.epoch });
+      this.pos = { seq, epoch: pos.epoch };
       this.tab.count('delivered');
     }
   }
@@ -146,6 +135,7 @@ export class Stream {
 
   /** @param {{ snapshot?: boolean, reason?: string }} gap */
   #said({ snapshot, reason }) {
+    if (snapshot && this.#lost === 2) return; // and its snapshot is still to come
     this.#lost = snapshot ? 2 : 0;
     this.tab.count('gaps');
     this.#call('gap', { stream: this.name, snapshot: !!snapshot, reason: reason ?? '' });
@@ -153,9 +143,14 @@ export class Stream {
 
   /** @param {Record<string, any>} f a reset */
   gap(f) {
-    if (this.#keeps(/** @type {Frame} */ (f))) return;
-    this.pos = f.snapshot ? null : { seq: f.seq, epoch: f.epoch };
-    this.mode = f.snapshot ? 'resyncing' : 'following';
-    this.#said(f);
+    if (covers(f, this.pos)) {
+      // It is owed to an earlier question, or to another tab: nothing is lost. After the
+      // answer the rest follows, if nothing came since.
+      if (this.pos !== this.#asked) this.ask();
+    } else {
+      this.pos = f.snapshot ? null : { seq: f.seq, epoch: f.epoch };
+      this.mode = f.snapshot ? 'resyncing' : 'following';
+      this.#said(f);
+    }
   }
 }
