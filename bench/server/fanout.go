@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/longwire/longwire/bench/internal/stats"
 )
 
 // windowFor is how many events may be under way to the slowest of n clients: enough
@@ -147,5 +149,5 @@ func medianMicros(ds []time.Duration) float64 {
 	for i, d := range ds {
 		values[i] = micros(d)
 	}
-	return median(values)
+	return stats.Median(values)
 }

@@ -190,7 +190,7 @@ func (b *bench) growTo(ctx context.Context, d *dimension, t *growth, i int, p *p
 	}
 	t.add(figure{"publish call", "us", "%.1f", constant}, i, medianMicros(s.Calls))
 	t.add(figure{"until the last receipt", "us", "%.0f", constant}, i, medianMicros(s.Receipts))
-	t.add(figure{"user time for an event", "us", "%.2f", constant}, i, cost.user)
+	t.add(figure{"server CPU for an event", "us", "%.2f", constant}, i, cost.total)
 	for _, missed := range d.missed {
 		resumes := max(b.resumes/5, 1)
 		cost, _, err := p.resume(ctx, resumes, missed, func() error {

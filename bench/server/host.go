@@ -29,11 +29,11 @@ var payload = []byte(`{"symbol":"XMPL","bid":101.25,"ask":101.27,"volume":12345,
 // do.
 type host struct {
 	endpoints
-	addr     string
-	receipts *bufio.Reader
-	pipe     *os.File // below receipts
-	// Counted in events, from the start.
-	published, received uint64
+	addr      string
+	receipts  *bufio.Reader
+	pipe      *os.File // below receipts
+	published uint64   // events, from the start
+	received  receipt  // the last one
 }
 
 // receipt is what a crowd says on the pipe: when the event of that number had
@@ -147,11 +147,10 @@ func (h *host) Single(n int, singles *Singles) error {
 			return err
 		}
 		singles.Calls = append(singles.Calls, time.Since(started))
-		r, err := h.wait() // for this one: no other is under way
-		if err != nil {
+		if err := h.wait(); err != nil { // for this one: no other is under way
 			return err
 		}
-		singles.Receipts = append(singles.Receipts, time.Duration(r.At-started.UnixNano()))
+		singles.Receipts = append(singles.Receipts, time.Duration(h.received.At-started.UnixNano()))
 	}
 	return nil
 }
@@ -176,20 +175,20 @@ func (h *host) Flood(p Pace, flood *Flood) error {
 	before := h.published
 	started := time.Now()
 	for time.Since(started) < p.For {
-		for h.published-h.received < window {
+		for h.published-h.received.Event < window {
 			if err := h.publishOne(); err != nil {
 				return err
 			}
 		}
-		for h.published-h.received > refill {
-			if _, err := h.wait(); err != nil {
+		for h.published-h.received.Event > refill {
+			if err := h.wait(); err != nil {
 				return err
 			}
 		}
 	}
-	last, err := h.waitForAll()
+	err := h.waitForAll()
 	flood.Events = int(h.published - before) //nolint:gosec // a count
-	flood.Took = time.Duration(last.At - started.UnixNano())
+	flood.Took = time.Duration(h.received.At - started.UnixNano())
 	return err
 }
 
@@ -205,40 +204,36 @@ func (h *host) Deliver(d Delivery, _ *struct{}) error {
 		if err := h.Publish(min(left, d.Window), nil); err != nil {
 			return err
 		}
-		if _, err := h.waitForAll(); err != nil {
+		if err := h.waitForAll(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// waitForAll waits until all clients have every event, and returns the last receipt.
-func (h *host) waitForAll() (last receipt, err error) {
-	for h.received < h.published {
-		if last, err = h.wait(); err != nil {
-			return last, err
+// waitForAll waits until all clients have every event.
+func (h *host) waitForAll() error {
+	for h.received.Event < h.published {
+		if err := h.wait(); err != nil {
+			return err
 		}
 	}
-	return last, nil
+	return nil
 }
 
 // patience bounds how long anything that was asked for may take to arrive.
 const patience = 30 * time.Second
 
-// wait returns the crowd's next receipt.
-func (h *host) wait() (receipt, error) {
+// wait waits for the crowd's next receipt.
+func (h *host) wait() error {
 	_ = h.pipe.SetReadDeadline(time.Now().Add(patience)) // fails only when closed, as the read will
 	var text [receiptSize]byte
 	if _, err := io.ReadFull(h.receipts, text[:]); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("only %d of %d events have reached all clients: %w", h.received, h.published, err)
+			err = fmt.Errorf("only %d of %d events have reached all clients: %w", h.received.Event, h.published, err)
 		}
-		return receipt{}, err
+		return err
 	}
-	var r receipt
-	if _, err := binary.Decode(text[:], binary.NativeEndian, &r); err != nil {
-		return receipt{}, err
-	}
-	h.received = r.Event
-	return r, nil
+	_, err := binary.Decode(text[:], binary.NativeEndian, &h.received)
+	return err
 }

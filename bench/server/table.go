@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"text/tabwriter"
+
+	"github.com/longwire/longwire/bench/internal/stats"
 )
 
 // table collects the figures of two sides, round by round.
@@ -47,15 +49,9 @@ func (t *table) print(out io.Writer) error {
 			ratios[i] = r.other[i] / r.base[i]
 		}
 		fmt.Fprintf(w, "%s\t%s\t"+r.format+"\t"+r.format+"\t%.3g\t%.3g-%.3g\t%s\n", r.name, r.unit,
-			median(r.base), median(r.other), median(ratios), slices.Min(ratios), slices.Max(ratios), r.budget)
+			stats.Median(r.base), stats.Median(r.other), stats.Median(ratios), slices.Min(ratios), slices.Max(ratios), r.budget)
 	}
 	return w.Flush()
-}
-
-// median returns the middle one, or the mean of the middle two.
-func median(values []float64) float64 {
-	s := slices.Sorted(slices.Values(values))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
 // How a figure grows.
@@ -105,10 +101,10 @@ func (g *growth) print(out io.Writer) error {
 	for _, r := range g.rows {
 		fmt.Fprintf(w, "%s\t%s\t", r.name, r.unit)
 		for _, values := range r.values {
-			fmt.Fprintf(w, r.format+"\t", median(values))
+			fmt.Fprintf(w, r.format+"\t", stats.Median(values))
 		}
 		ratios := g.perTenfold(r.values)
-		m := median(ratios)
+		m := stats.Median(ratios)
 		fmt.Fprintf(w, "%.3g\t%.3g-%.3g\t%s\t%s\n", m, slices.Min(ratios), slices.Max(ratios), nameGrowth(m), r.budget)
 	}
 	return w.Flush()
