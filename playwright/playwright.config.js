@@ -18,6 +18,21 @@ export default defineConfig({
   use: { trace: 'retain-on-failure' },
   projects: [
     {
+      name: 'firefox',
+      workers: 1, // two would fill a small machine; first, so that Chromium runs beside it all along
+      use: {
+        browserName: 'firefox',
+        // A Firefox as Mozilla builds it is driven by WebDriver BiDi.
+        ...(firefox && { channel: 'moz-firefox' }),
+        launchOptions: {
+          ...(firefox && { executablePath: firefox }),
+          // Firefox slows reconnects down by itself, up to seconds; the delays
+          // under test are ours. One spec looks at the two together.
+          firefoxUserPrefs: { 'network.websocket.delay-failed-reconnects': false },
+        },
+      },
+    },
+    {
       name: 'chromium',
       use: {
         browserName: 'chromium',
@@ -32,21 +47,6 @@ export default defineConfig({
             '--disable-component-update',
             '--disable-sync',
           ],
-        },
-      },
-    },
-    {
-      name: 'firefox',
-      workers: 1, // it fills a small machine by itself
-      use: {
-        browserName: 'firefox',
-        // A Firefox as Mozilla builds it is driven by WebDriver BiDi.
-        ...(firefox && { channel: 'moz-firefox' }),
-        launchOptions: {
-          ...(firefox && { executablePath: firefox }),
-          // Firefox slows reconnects down by itself, up to seconds; the delays
-          // under test are ours. One spec looks at the two together.
-          firefoxUserPrefs: { 'network.websocket.delay-failed-reconnects': false },
         },
       },
     },
