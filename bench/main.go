@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"github.com/longwire/longwire/bench/internal/browser"
+	"github.com/longwire/longwire/bench/internal/pause"
 )
 
 // options say what is measured.
@@ -163,7 +164,7 @@ func inBrowser(ctx context.Context, start browser.Command, use func(context.Cont
 	if _, err := p.tabs.Open(ctx, 1); err != nil {
 		return err
 	}
-	if err := pause(ctx, startUp); err != nil {
+	if err := pause.For(ctx, startUp); err != nil {
 		return err
 	}
 	return use(ctx, b, p)

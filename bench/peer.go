@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/longwire/longwire/bench/internal/browser"
+	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/tabs"
 	"github.com/longwire/longwire/web"
 	"github.com/longwire/longwire/wire"
@@ -82,14 +83,14 @@ func (p *peer) measure(ctx context.Context, b *browser.Browser, t task) (r resul
 	if err := p.begin(ctx, t, all); err != nil {
 		return r, err
 	}
-	if err := pause(ctx, t.warmUp); err != nil {
+	if err := pause.For(ctx, t.warmUp); err != nil {
 		return r, err
 	}
 	if err := tabs.Tell(ctx, all, tabs.Order{Do: "mark"}); err != nil {
 		return r, err
 	}
 	began, before := time.Now(), b.Times()
-	if err := pause(ctx, t.window); err != nil {
+	if err := pause.For(ctx, t.window); err != nil {
 		return r, err
 	}
 	r.times, r.window = b.Times().Since(before), time.Since(began)
@@ -111,7 +112,7 @@ func (p *peer) measure(ctx context.Context, b *browser.Browser, t task) (r resul
 			return r, err
 		}
 	}
-	return r, pause(ctx, settle)
+	return r, pause.For(ctx, settle)
 }
 
 // settle is how long what was under way has, so that it does not meet the next task.
@@ -174,17 +175,6 @@ func (p *peer) ack(tab int, seq uint64) {
 	defer p.mu.Unlock()
 	if len(p.flows) > 0 {
 		p.flows[tab%len(p.flows)].ack(tab, seq)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/longwire/longwire/bench/internal/browser"
+	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/tabs"
 )
 
@@ -102,7 +103,7 @@ func (b *bench) onStage(ctx context.Context, l link, ways []way, acked func(seq 
 	if _, err = s.tabs.Open(ctx, 1); err != nil {
 		return err
 	}
-	if err = pause(ctx, startUp); err != nil {
+	if err = pause.For(ctx, startUp); err != nil {
 		return err
 	}
 	return use(ctx, s)
@@ -137,14 +138,3 @@ func (s *stage) while(ctx context.Context, w way, interval time.Duration, do fun
 
 // settle is how long what was under way has, so that it does not meet what is next.
 const settle = 300 * time.Millisecond
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/tabs"
 )
 
@@ -50,7 +51,7 @@ func (b *bench) cost(ctx context.Context, s *stage, w way, n int, t *table) erro
 	var heap, private, pss float64
 	var sockets int
 	err = s.while(ctx, w, single, func() error {
-		if err = pause(ctx, 2*b.window); err != nil {
+		if err = pause.For(ctx, 2*b.window); err != nil {
 			return err
 		}
 		used := s.browser.Memory()
@@ -98,5 +99,5 @@ func (b *bench) cost(ctx context.Context, s *stage, w way, n int, t *table) erro
 			return err
 		}
 	}
-	return pause(ctx, settle)
+	return pause.For(ctx, settle)
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/longwire/longwire/bench/internal/pause"
 )
 
 // link is what a network is like between a page and a server. The zero link is
@@ -75,7 +77,7 @@ func (l link) pump(ctx context.Context, to io.WriteCloser, from io.Reader, notBe
 		}
 	}()
 	for c := range chunks {
-		if pause(ctx, time.Until(c.at)) != nil {
+		if pause.For(ctx, time.Until(c.at)) != nil {
 			break
 		}
 		if _, err := to.Write(c.data); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/tabs"
 )
 
@@ -89,5 +90,5 @@ func (s *stage) load(ctx context.Context, w way, version string, visit int) (ms 
 	if err != nil {
 		return 0, err
 	}
-	return ms, pause(ctx, settle)
+	return ms, pause.For(ctx, settle)
 }

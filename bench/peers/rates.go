@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/longwire/longwire/bench/internal/browser"
+	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/stats"
 	"github.com/longwire/longwire/bench/internal/tabs"
 )
@@ -133,7 +134,7 @@ func (b *bench) rates(ctx context.Context, s *stage, w way, f *flood, t *table, 
 
 // flood measures a page at saturation.
 func (s *stage) flood(ctx context.Context, page *tabs.Tab, w way, f *flood, window time.Duration) (r tabs.Report, used browser.Times, err error) {
-	if err = pause(ctx, settle); err != nil { // nothing is under way
+	if err = pause.For(ctx, settle); err != nil { // nothing is under way
 		return r, used, err
 	}
 	mark := tabs.Order{Do: "mark", Ack: ackEvery}
@@ -145,7 +146,7 @@ func (s *stage) flood(ctx context.Context, page *tabs.Tab, w way, f *flood, wind
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- f.run(flooding, s.hosts[w.host], began.Seq) }()
-	if err = pause(ctx, window/2); err != nil { // to warm up
+	if err = pause.For(ctx, window/2); err != nil { // to warm up
 		return r, used, err
 	}
 	r, used, err = s.measure(ctx, page, mark, window)
@@ -158,7 +159,7 @@ func (s *stage) flood(ctx context.Context, page *tabs.Tab, w way, f *flood, wind
 
 // paced measures a page while one event is published in each interval.
 func (s *stage) paced(ctx context.Context, page *tabs.Tab, w way, interval, window time.Duration) (r tabs.Report, used browser.Times, err error) {
-	if err = pause(ctx, settle); err != nil {
+	if err = pause.For(ctx, settle); err != nil {
 		return r, used, err
 	}
 	err = s.while(ctx, w, interval, func() (err error) {
@@ -174,7 +175,7 @@ func (s *stage) measure(ctx context.Context, page *tabs.Tab, mark tabs.Order, wi
 		return r, used, err
 	}
 	before := s.browser.Times()
-	if err = pause(ctx, window); err != nil {
+	if err = pause.For(ctx, window); err != nil {
 		return r, used, err
 	}
 	used = s.browser.Times().Since(before)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/stats"
 )
 
@@ -48,7 +49,7 @@ func (b *bench) restart(ctx context.Context, w way) (waits []float64, err error)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { h.kill() }()
+	defer h.kill()
 	clients, err := b.startCrowd(ctx, w, h.url())
 	if err != nil {
 		return nil, err
@@ -59,20 +60,22 @@ func (b *bench) restart(ctx context.Context, w way) (waits []float64, err error)
 	}
 	port := h.port
 	h.kill()
-	if err = pause(ctx, outage/2); err != nil { // what was sent has arrived
+	if err = pause.For(ctx, outage/2); err != nil { // what was sent has arrived
 		return nil, err
 	}
 	if err = clients.tell.Encode("mark"); err != nil {
 		return nil, err
 	}
-	if err = pause(ctx, outage/2); err != nil {
+	if err = pause.For(ctx, outage/2); err != nil {
 		return nil, err
 	}
-	if h, err = startHost(ctx, b.options, w, port, nil); err != nil {
+	again, err := startHost(ctx, b.options, w, port, nil)
+	if err != nil {
 		return nil, err
 	}
+	defer again.kill()
 	up := float64(time.Now().UnixMicro()) / 1e6
-	waits, err = b.sightings(ctx, h, clients, 1)
+	waits, err = b.sightings(ctx, again, clients, 1)
 	for i := range waits {
 		waits[i] -= up
 	}

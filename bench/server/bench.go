@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -57,18 +56,6 @@ func (b *bench) reportNoise() {
 	others := busyTime() - b.busy - b.used
 	fmt.Fprintf(b.out, "(took %.0f s; everything else on this machine kept %.2f cores busy)\n\n",
 		took.Seconds(), max(0, others.Seconds()/took.Seconds()))
-}
-
-// pause lets what is under way come to rest.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // settle is how long a server is given for what a measurement has left behind:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/stats"
 )
 
@@ -61,7 +62,7 @@ func (b *bench) fanOutTo(ctx context.Context, n int) error {
 		}
 		pairs[kind] = p
 	}
-	if err := pause(ctx, settle); err != nil {
+	if err := pause.For(ctx, settle); err != nil {
 		return err
 	}
 	t := &table{base: centrifuge, other: longwire}

@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/longwire/longwire/bench/internal/pause"
 )
 
 // dimension is something of which a Longwire server can have more or less.
@@ -122,7 +124,7 @@ func (p *pair) memoryFor(ctx context.Context, of func(Memory) int64, add func() 
 	if err = add(); err != nil {
 		return 0, err
 	}
-	if err = pause(ctx, settle); err != nil {
+	if err = pause.For(ctx, settle); err != nil {
 		return 0, err
 	}
 	after, err := call[Memory](ctx, p.host, "Memory", true)

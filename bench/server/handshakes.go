@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/longwire/longwire/bench/internal/pause"
 )
 
 // way is one of the ways in which a handshake can end.
@@ -70,7 +72,7 @@ func (p *pair) arrivals(ctx context.Context, method string, args any) (cost, too
 	if took, err = call[time.Duration](ctx, p.crowd, method, args); err != nil {
 		return 0, 0, err
 	}
-	if err = pause(ctx, settle); err != nil { // for what comes after the last answer
+	if err = pause.For(ctx, settle); err != nil { // for what comes after the last answer
 		return 0, 0, err
 	}
 	after, _, err := p.usage(ctx)
@@ -80,5 +82,5 @@ func (p *pair) arrivals(ctx context.Context, method string, args any) (cost, too
 	if err = do(ctx, p.crowd, "Leave", nothing); err != nil {
 		return 0, 0, err
 	}
-	return after.since(before).total(), took, pause(ctx, settle)
+	return after.since(before).total(), took, pause.For(ctx, settle)
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/longwire/longwire/bench/internal/pause"
 )
 
 // footprint is what a connection costs at the stages of one server's life, in bytes.
@@ -67,7 +69,7 @@ func (b *bench) footprint(ctx context.Context, kind string) (f footprint, err er
 	if err = p.gather(ctx, b.idle, channel); err != nil {
 		return f, err
 	}
-	if err = pause(ctx, 3*time.Second); err != nil {
+	if err = pause.For(ctx, 3*time.Second); err != nil {
 		return f, err
 	}
 	if f.storm, err = each(false); err != nil {
@@ -82,7 +84,7 @@ func (b *bench) footprint(ctx context.Context, kind string) (f footprint, err er
 	if _, err = call[Flood](ctx, p.host, "Flood", Pace{For: time.Second, Window: windowFor(b.idle)}); err != nil {
 		return f, err
 	}
-	if err = pause(ctx, settle); err != nil {
+	if err = pause.For(ctx, settle); err != nil {
 		return f, err
 	}
 	f.traffic, err = each(true)

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/longwire/longwire/bench/internal/pause"
 )
 
 // measureResumes measures clients that lost their connection and come back with a
@@ -56,7 +58,7 @@ func (p *pair) resume(ctx context.Context, n, missed int, miss func() error, str
 			return 0, 0, err
 		}
 	}
-	if err := pause(ctx, settle); err != nil {
+	if err := pause.For(ctx, settle); err != nil {
 		return 0, 0, err
 	}
 	if err := miss(); err != nil {
