@@ -181,18 +181,19 @@ export async function hide(page) {
 }
 
 /**
- * Waits until the last line of the log is that event, and says which lines came.
+ * Waits until the last event of a stream is that one, and says which came. Other
+ * streams may write to the log meanwhile.
  *
  * @param {Page} page
  * @param {string} stream
  * @param {number} last
  */
 export async function received(page, stream, last) {
-  await expect
-    .poll(() => page.evaluate(() => window.log.at(-1)))
-    .toBe(`${stream} ${last} {"n":${last}}`);
-  return page.evaluate(
-    (name) => window.log.filter((line) => new RegExp(`^${name} \\d`).test(line)),
-    stream,
-  );
+  const lines = () =>
+    page.evaluate(
+      (name) => window.log.filter((line) => new RegExp(`^${name} \\d`).test(line)),
+      stream,
+    );
+  await expect.poll(async () => (await lines()).at(-1)).toBe(`${stream} ${last} {"n":${last}}`);
+  return lines();
 }

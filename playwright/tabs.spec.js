@@ -68,6 +68,7 @@ test('a tab that opens late is live at once, and disturbs nobody', async ({ cont
   await Promise.all(pages.map((page) => received(page, 'test/a', 5)));
   const late = await openTab(context, ['test/a', 'chat']);
   await expectLive(late);
+  await expectOneHub([...pages, late]); // it may be live before it follows
   await publish(server, 'test/a', 6, 5);
   expect(await received(late, 'test/a', 10)).toEqual(events('test/a', 6, 5));
   for (const page of pages) {
