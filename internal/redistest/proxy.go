@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ type Proxy struct {
 	down   bool // connections are refused by closing them
 	mute   bool // answers get lost
 	closed bool
+	lie    *strings.Replacer // what answers say instead
 	conns  map[net.Conn]struct{}
 }
 
@@ -70,6 +72,12 @@ func (p *Proxy) Up() { p.set(func() { p.down, p.mute = false, false }) }
 // Mute loses all answers until Up, but for those that a new connection begins with: what
 // is sent arrives.
 func (p *Proxy) Mute() { p.set(func() { p.mute = true }) }
+
+// Lie has answers say one text for another, of the same length: what this machine's
+// Redis would never say by itself.
+func (p *Proxy) Lie(truth, lie string) {
+	p.set(func() { p.lie = strings.NewReplacer(truth, lie) })
+}
 
 // Move sends new connections to another address, and ends those there are.
 func (p *Proxy) Move(target string) {
@@ -135,7 +143,7 @@ func (w *watched) Write(b []byte) (int, error) {
 	return w.Conn.Write(b)
 }
 
-// muted writes to a connection, or nowhere.
+// muted writes to a connection, the truth or a lie, or nowhere.
 type muted struct {
 	p *Proxy
 	net.Conn
@@ -144,10 +152,13 @@ type muted struct {
 
 func (m *muted) Write(b []byte) (int, error) {
 	m.p.mu.Lock()
-	mute := m.p.mute
+	mute, lie := m.p.mute, m.p.lie
 	m.p.mu.Unlock()
 	if mute && !m.begins.Load() {
 		return len(b), nil
+	}
+	if lie != nil {
+		b = []byte(lie.Replace(string(b)))
 	}
 	return m.Conn.Write(b)
 }

@@ -52,8 +52,11 @@ func TestRedisThatIsNotFit(t *testing.T) {
 	host, port, _ := strings.Cut(primary.Addr(), ":")
 	replica.Do("REPLICAOF", host, port)
 	locked := redistest.Start(t, "--requirepass", "another")
+	old := redistest.StartProxy(t, primary.Addr())
+	old.Lie("redis_version:"+majorVersion(t, primary)+".", "redis_version:6.")
 	for want, url := range map[string]string{
 		"role \"slave\"":                replica.URL(),
+		"version \"6.":                  old.URL(),
 		"NOAUTH":                        locked.URL(),
 		"WRONGPASS":                     "redis://:s3cret@" + locked.Addr(),
 		"XADD fails":                    redistest.Start(t, "--rename-command", "XADD", "").URL(),
@@ -72,6 +75,17 @@ func TestRedisThatIsNotFit(t *testing.T) {
 			wantRefusal(t, redisstore.Options{URL: url}, want)
 		})
 	}
+}
+
+func majorVersion(t *testing.T, r *redistest.Server) string {
+	t.Helper()
+	info, _ := r.Do("INFO", "server").(string)
+	_, rest, _ := strings.Cut(info, "redis_version:")
+	major, _, ok := strings.Cut(rest, ".")
+	if !ok || len(major) != 1 {
+		t.Fatalf("INFO server: %s", info)
+	}
+	return major
 }
 
 func aclURL(t *testing.T, rule string) string {
