@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -252,6 +253,8 @@ func (s *store) life(name string) time.Duration {
 	return max(s.so.StreamLife, s.so.Log.Age)
 }
 
+const valuesOfEntry = 5
+
 func parsePiece(reply any) (p *piece, ok bool) {
 	list, ok := reply.([]any)
 	if !ok || len(list) != 6 {
@@ -268,14 +271,11 @@ func parsePiece(reply any) (p *piece, ok bool) {
 	p.seq, errs[0] = strconv.ParseUint(text[1], 10, 64)
 	p.now, errs[1] = strconv.ParseInt(text[3], 10, 64)
 	entries, ok := list[5].([]any)
-	if errors.Join(errs[:]...) != nil || !ok {
+	if errors.Join(errs[:]...) != nil || !ok || len(entries)%valuesOfEntry != 0 {
 		return nil, false
 	}
-	for _, e := range entries {
-		values, ok := e.([]any)
-		if !ok || len(values) != 5 {
-			return nil, false
-		}
+	p.entries = make([]entry, 0, len(entries)/valuesOfEntry)
+	for values := range slices.Chunk(entries, valuesOfEntry) {
 		p.entries = append(p.entries, parseEntry(values))
 	}
 	return p, true

@@ -9,8 +9,8 @@
 --      6 entries to read at most, 7 bytes of data after which to stop, 8 life (ms)
 --      9 id behind which to go on with what was begun, or ""
 -- Returns {epoch, head, tag of the head, now, fencing number of the session or "", entries},
--- each entry being {id, data, time, tag, tag of the one before}, of which all but the
--- id can be missing.
+-- for each entry its id, data, time, tag and tag of the one before, of which all but the
+-- id can be missing: one flat list, as a table for each costs more than all the rest.
 
 check(KEYS[1], ARGV[1])
 local s = open(KEYS[2], KEYS[3], ARGV[1], ARGV[2])
@@ -31,13 +31,19 @@ elseif s.epoch == ARGV[3] then
 end
 redis.call('PEXPIRE', KEYS[2], ARGV[8])
 
-local entries, count, bytes = {}, tonumber(ARGV[6]), tonumber(ARGV[7])
-while #entries < count and bytes > 0 do
-  local page = redis.call('XRANGE', KEYS[3], from, '+', 'COUNT', math.min(32, count - #entries))
+local entries, n, count, bytes = {}, 0, tonumber(ARGV[6]), tonumber(ARGV[7])
+while n < 5 * count and bytes > 0 do
+  local page = redis.call('XRANGE', KEYS[3], from, '+', 'COUNT', math.min(32, count - n / 5))
   for _, entry in ipairs(page) do
-    local f = fields(entry)
-    entries[#entries + 1] = {entry[1], f.d or false, f.t or false, f.g or false, f.p or false}
-    bytes = bytes - #(f.d or '')
+    local v, d, t, g, p = entry[2]
+    if v[1] == 'd' and v[3] == 't' and v[5] == 'g' and v[7] == 'p' then
+      d, t, g, p = v[2], v[4], v[6], v[8]
+    else -- a foreign one
+      local f = fields(entry)
+      d, t, g, p = f.d or false, f.t or false, f.g or false, f.p or false
+    end
+    entries[n + 1], entries[n + 2], entries[n + 3], entries[n + 4], entries[n + 5] = entry[1], d, t, g, p
+    n, bytes = n + 5, bytes - #(d or '')
   end
   if #page == 0 then
     break
