@@ -39,11 +39,12 @@ type host struct {
 // receipt is what a crowd says on the pipe: when the event of that number had
 // reached all clients, in ns since 1970.
 type receipt struct {
-	Event uint64
-	At    int64
+	Event   uint64
+	At      int64 // its last client has read it
+	Arrived int64 // the kernel had it for its last client: on a loopback, as it was written
 }
 
-const receiptSize = 16
+const receiptSize = 24
 
 func runHost(args []string) error {
 	var set settings
@@ -136,6 +137,7 @@ func (h *host) Fill(f Filling, _ *struct{}) error {
 // reached all clients.
 type Singles struct {
 	Calls    []time.Duration // of publishing
+	Arrivals []time.Duration // from the call's start to the arrival at the last client
 	Receipts []time.Duration // from the call's start to the last client's receipt
 }
 
@@ -150,6 +152,7 @@ func (h *host) Single(n int, singles *Singles) error {
 		if err := h.wait(); err != nil { // for this one: no other is under way
 			return err
 		}
+		singles.Arrivals = append(singles.Arrivals, time.Duration(h.received.Arrived-started.UnixNano()))
 		singles.Receipts = append(singles.Receipts, time.Duration(h.received.At-started.UnixNano()))
 	}
 	return nil

@@ -23,11 +23,13 @@ type watch struct {
 	clients    []client
 	receipts   *os.File
 	buf        []byte
+	control    []byte // what comes beside it
 	askForPong []byte // the text by which the server asks for a pong, nil: none
 
 	// reached counts, for an event modulo its length, the clients that have got it.
 	// All have got those up to done.
 	reached [4096]int
+	arrived [4096]int64 // when the kernel had it for the last of them
 	done    uint64
 }
 
@@ -46,7 +48,7 @@ func newWatch(kind string, visitors []*visitor, receipts *os.File) (*watch, erro
 	if err != nil {
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
-	w := &watch{epoll: epoll, clients: make([]client, len(visitors)), receipts: receipts, buf: make([]byte, 256<<10)}
+	w := &watch{epoll: epoll, clients: make([]client, len(visitors)), receipts: receipts, buf: make([]byte, 256<<10), control: make([]byte, 64)}
 	if kind == centrifuge {
 		w.askForPong = []byte("{}")
 	}
@@ -55,8 +57,11 @@ func newWatch(kind string, visitors []*visitor, receipts *os.File) (*watch, erro
 		if c.fd, err = detach(v.conn); err != nil {
 			return nil, err
 		}
-		if err := w.feed(c, v.unread); err != nil {
+		if err := w.feed(c, v.unread, time.Now().UnixNano()); err != nil {
 			return nil, err
+		}
+		if err := syscall.SetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_TIMESTAMPNS, 1); err != nil {
+			return nil, fmt.Errorf("SO_TIMESTAMPNS: %w", err)
 		}
 		event := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(i)} //nolint:gosec // an index
 		if err := syscall.EpollCtl(epoll, syscall.EPOLL_CTL_ADD, c.fd, &event); err != nil {
@@ -92,7 +97,7 @@ func (w *watch) read() error {
 		}
 		for _, e := range events[:max(n, 0)] {
 			c := &w.clients[e.Fd]
-			n, err := syscall.Read(c.fd, w.buf)
+			n, at, err := w.receive(c.fd)
 			switch {
 			case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR):
 			case err != nil:
@@ -100,7 +105,7 @@ func (w *watch) read() error {
 			case n == 0:
 				return fmt.Errorf("client %d, after %d events: the server has closed the connection", e.Fd, c.events)
 			default:
-				if err := w.feed(c, w.buf[:n]); err != nil {
+				if err := w.feed(c, w.buf[:n], at); err != nil {
 					return fmt.Errorf("client %d, after %d events: %w", e.Fd, c.events, err)
 				}
 			}
@@ -108,8 +113,34 @@ func (w *watch) read() error {
 	}
 }
 
-// feed takes in what has come for a client, however it was cut.
-func (w *watch) feed(c *client, p []byte) error {
+// receive reads what has come, and when the kernel got the last of it (ns since 1970).
+// For a moment after it was first asked to, the kernel does not say that: then it is
+// now, which is later.
+func (w *watch) receive(fd int) (n int, at int64, err error) {
+	n, size, _, _, err := syscall.Recvmsg(fd, w.buf, w.control, 0)
+	if err != nil || n == 0 {
+		return n, 0, err
+	}
+	at, ok := arrival(w.control[:size])
+	if !ok {
+		at = time.Now().UnixNano()
+	}
+	return n, at, nil
+}
+
+// arrival reads the control message of SO_TIMESTAMPNS, which is the only one: its
+// length, level and type, and the seconds and nanoseconds, of 64 bits each.
+func arrival(control []byte) (ns int64, ok bool) {
+	order := binary.NativeEndian
+	if len(control) != 32 || order.Uint32(control[8:]) != syscall.SOL_SOCKET || order.Uint32(control[12:]) != syscall.SCM_TIMESTAMPNS {
+		return 0, false
+	}
+	return time.Unix(int64(order.Uint64(control[16:])), int64(order.Uint64(control[24:]))).UnixNano(), true //nolint:gosec // as the kernel has them
+}
+
+// feed takes in what has come for a client, however it was cut, and had arrived at a
+// time.
+func (w *watch) feed(c *client, p []byte, at int64) error {
 	before := c.events
 	for len(p) > 0 {
 		if c.left > 0 {
@@ -138,7 +169,7 @@ func (w *watch) feed(c *client, p []byte) error {
 			}
 		}
 	}
-	return w.count(before, c.events)
+	return w.count(before, c.events, at)
 }
 
 // frameLength reads the length of a frame from its header, which a server does not
@@ -185,24 +216,26 @@ func (c *client) send(f ws.Frame) error {
 
 // count notes that one more client has got the events above before, up to last, and
 // tells the host when it was the last one.
-func (w *watch) count(before, last uint64) error {
+func (w *watch) count(before, last uint64, at int64) error {
 	size := uint64(len(w.reached))
 	if last > w.done+size {
 		return errors.New("too far ahead of the slowest client")
 	}
 	for event := before + 1; event <= last; event++ {
 		w.reached[event%size]++
+		w.arrived[event%size] = max(w.arrived[event%size], at)
 	}
-	done := w.done
+	done, arrived := w.done, int64(0)
 	for w.reached[(done+1)%size] == len(w.clients) {
 		done++
-		w.reached[done%size] = 0
+		arrived = w.arrived[done%size]
+		w.reached[done%size], w.arrived[done%size] = 0, 0
 	}
 	if done == w.done {
 		return nil
 	}
 	w.done = done
-	text, err := binary.Append(nil, binary.NativeEndian, receipt{Event: done, At: time.Now().UnixNano()})
+	text, err := binary.Append(nil, binary.NativeEndian, receipt{Event: done, At: time.Now().UnixNano(), Arrived: arrived})
 	if err == nil {
 		_, err = w.receipts.Write(text)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func TestWatchCountsHoweverItIsCut(t *testing.T) {
 			rest := text.Bytes()
 			for len(rest) > 0 {
 				n := min(piece, len(rest))
-				if err = watch.feed(&watch.clients[i], rest[:n]); err != nil {
+				if err = watch.feed(&watch.clients[i], rest[:n], int64(i)); err != nil {
 					t.Fatalf("pieces of %d: %v", piece, err)
 				}
 				rest = rest[n:]
@@ -76,7 +77,7 @@ func TestWatchAnswersPings(t *testing.T) {
 				t.Fatal(err)
 			}
 			for text.Len() > 0 {
-				if err = watch.feed(&watch.clients[0], text.Next(piece)); err != nil {
+				if err = watch.feed(&watch.clients[0], text.Next(piece), 0); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -111,4 +112,36 @@ func tcpPair(t *testing.T) (near *net.TCPConn, far net.Conn) {
 		t.Fatal(err)
 	}
 	return conn.(*net.TCPConn), far
+}
+
+// TestWhenTheKernelGotIt reads later than something arrives. It tries again, as the
+// kernel begins to note times a moment after it was asked to.
+func TestWhenTheKernelGotIt(t *testing.T) {
+	near, far := tcpPair(t)
+	w, err := newWatch(longwire, []*visitor{{conn: near}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		before := time.Now().UnixNano()
+		if _, err = far.Write([]byte("abc")); err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		if n, err = syscall.EpollWait(w.epoll, make([]syscall.EpollEvent, 1), 10_000); n != 1 {
+			t.Fatalf("nothing arrives: %v", err)
+		}
+		there := time.Now().UnixNano()
+		for time.Now().UnixNano() < there+int64(time.Millisecond) {
+			continue
+		}
+		n, at, err := w.receive(w.clients[0].fd)
+		if err != nil || n != 3 || at < before {
+			t.Fatalf("%d bytes, %v, which arrived %d ns after they were written", n, err, at-before)
+		}
+		if at <= there {
+			return
+		}
+	}
+	t.Error("1,000 times the time was that of reading")
 }
