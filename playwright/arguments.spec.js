@@ -1,6 +1,6 @@
 // Every public function with every wrong kind of argument: it says which one is wrong.
 import { expect, socketErrors, test } from './fixtures.js';
-import { expectLines, expectStatus, openLive, openPage } from './helpers.js';
+import { expectLines, expectReport, expectStatus, openLive, openPage } from './helpers.js';
 
 test.skip(({ browserName }) => browserName !== 'chromium', 'shown in Chromium');
 
@@ -142,7 +142,7 @@ test('what is passed wrongly is named by the TypeError that comes of it, and cha
   ]);
   expect(got).toEqual(want);
   await expectStatus(page, { state: 'live', streams: { 'test/a': { state: 'following' } } });
-  expect(await server.report()).toMatchObject({ upgrades: 1 });
+  await expectReport(server, { upgrades: 1 });
 });
 
 test('what cannot be sent rejects, and says why', async ({ page, server }) => {
@@ -176,7 +176,7 @@ test('what cannot be sent rejects, and says why', async ({ page, server }) => {
   expect(said).toEqual(
     sends.map(([, , named]) => ['invalid', 'not-sent', expect.stringContaining(named ?? '')]),
   );
-  expect(await server.report()).toMatchObject({ messages: 0 });
+  await expectReport(server, { messages: 0 });
 });
 
 test('a socket keeps to what a WebSocket does', async ({ page, allowedErrors }) => {

@@ -1,6 +1,6 @@
 // What an application's own code can do wrong.
 import { expect, expectLog, socketErrors, test } from './fixtures.js';
-import { expectLines, expectStatus, openLive, openPage, publish } from './helpers.js';
+import { expectLines, expectReport, expectStatus, openLive, openPage, publish } from './helpers.js';
 
 test.beforeEach(({ allowedErrors }) => void allowedErrors.push(...socketErrors));
 
@@ -48,7 +48,7 @@ test('a URL callback that fails in any way is reported and asked again, without 
     'the URL callback did not answer within 100ms',
     'live',
   ]);
-  expect(await server.report()).toMatchObject({ upgrades: 1 });
+  await expectReport(server, { upgrades: 1 });
 });
 
 test('a handler that throws is reported once each time, and everything goes on', async ({
@@ -142,7 +142,7 @@ test('a message that is no JSON is refused at once, and those after it are sent'
     'throwing invalid not-sent',
     'fine acked "fine"',
   ]);
-  expect(await server.report()).toMatchObject({ messages: 1 });
+  await expectReport(server, { messages: 1 });
 });
 
 test('a page without any listener follows and recovers all the same', async ({ page, server }) => {

@@ -79,7 +79,7 @@ for (const { code, reason, cause } of [
     await page.evaluate(() => void window.say('one', { echo: 1 }));
     await expectLog(page, [...down, 'one ended not-sent']);
     await publish(server, 'test/a', 1, 1);
-    expect(await server.report()).toMatchObject({ upgrades: 1, connections: 0 });
+    await expectReport(server, { upgrades: 1, connections: 0 });
     await page.evaluate(() => window.client.reconnectNow());
     await expectLog(page, [
       ...down,

@@ -19,7 +19,7 @@ test('a login that is refused ends after three attempts, and a new login revives
     reason: 'the probe was answered with 401',
     nextRetryAt: null,
   });
-  expect(await server.report()).toMatchObject({ upgrades: 3, probes: 1, loginsRefused: 4 });
+  await expectReport(server, { upgrades: 3, probes: 1, loginsRefused: 4 });
 
   await publish(server, 'test/a', 1, 1);
   await page.evaluate(() => void window.say('waits', { echo: 'for the login' }));
@@ -35,7 +35,7 @@ test('a login that is refused ends after three attempts, and a new login revives
     'test/a 1 {"n":1}',
     'waits acked "for the login"',
   ]);
-  expect(await server.report()).toMatchObject({ upgrades: 4, messages: 1 });
+  await expectReport(server, { upgrades: 4, messages: 1 });
 });
 
 test('a page that was never let in says so, and reauthorize lets it in', async ({
@@ -46,7 +46,7 @@ test('a page that was never let in says so, and reauthorize lets it in', async (
   await openPage(page);
   await page.evaluate(() => void window.follow(['test/a'], { baseMs: 20 }));
   await expectLog(page, ['ended unauthorized']);
-  expect(await server.report()).toMatchObject({ upgrades: 3, probes: 1, connections: 0 });
+  await expectReport(server, { upgrades: 3, probes: 1, connections: 0 });
   await server.fault('login', { mode: 'accept' });
   await page.evaluate(() => window.client.reauthorize());
   await expectLog(page, ['ended unauthorized', 'live']);
@@ -140,7 +140,7 @@ test('a page that belongs to another user is told so and ends', async ({ page, s
   });
   await expectLog(page, ['ended forbidden', 'from bob ended not-sent']);
   await expectStatus(page, { cause: 'forbidden', lastClose: { code: 4403 } });
-  expect(await server.report()).toMatchObject({ upgrades: 1, messages: 0 });
+  await expectReport(server, { upgrades: 1, messages: 0 });
 });
 
 test('a page whose user logs in as another ends, and keeps what belongs to the first to itself', async ({
@@ -170,5 +170,5 @@ test('a page whose user logs in as another ends, and keeps what belongs to the f
     'ended forbidden',
     'from ann ended not-sent',
   ]);
-  expect(await server.report()).toMatchObject({ messages: 0, connections: 0 });
+  await expectReport(server, { messages: 0, connections: 0 });
 });

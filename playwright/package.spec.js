@@ -97,7 +97,7 @@ test('React has one connection in StrictMode, of one socket, and closes it when 
   await publish(server, 'test/a', 1, 4);
   await publish(server, 'test/b', 1, 1);
   await expect(items).toHaveText([...Array(2).fill('10 at 4, 0 gaps'), '{"n":1}', ...rest]);
-  expect(await server.report()).toMatchObject({ upgrades: 1 });
+  await expectReport(server, { upgrades: 1 });
 
   // Inline options are new at each render: the connection stays, and asks the latest.
   await page.getByRole('button', { name: 'name' }).click();

@@ -220,5 +220,5 @@ test('close() while the connection is down settles what never went out as not se
   });
   await expectLog(page, ['live', 'down 1006', 'ended closed', 'waiting ended not-sent']);
   await server.fault('refuse', { status: 'off' });
-  expect(await server.report()).toMatchObject({ messages: 0, connections: 0 });
+  await expectReport(server, { messages: 0, connections: 0 });
 });

@@ -91,7 +91,7 @@ test('a tab whose callback never answers, or fails, is passed over', async ({
   await expect.poll(() => asked(second)).toBe(1);
   await expect.poll(() => asked(third)).toBe(1);
   expect(await asked(hub)).toBe(2);
-  expect(await server.report()).toMatchObject({ upgrades: 1 });
+  await expectReport(server, { upgrades: 1 });
   await answer(third, '/ws');
   // The next attempt is when this one is given up, after 10 s.
   await expect.poll(async () => (await status(third)).state, { timeout: 40_000 }).toBe('live');
@@ -215,7 +215,7 @@ test('another user at the server ends all tabs, and nothing is delivered or sent
       .poll(() => page.evaluate(() => window.log))
       .toEqual(['live', 'down 1006', 'ended forbidden', 'from ann ended not-sent']);
   }
-  expect(await server.report()).toMatchObject({ messages: 0, connections: 0 });
+  await expectReport(server, { messages: 0, connections: 0 });
 });
 
 test('every tab says the same of the connection, and of itself what it is', async ({
