@@ -1,6 +1,6 @@
 // What sharing needs and a browser does not have: tabs go without, and say so.
 import { expect, socketErrors, test } from './fixtures.js';
-import { events, expectReport, openPage, publish, status } from './helpers.js';
+import { events, expectReport, expectStatus, openPage, publish, status } from './helpers.js';
 import {
   connectTab,
   expectLive,
@@ -40,7 +40,7 @@ test.beforeEach(({ allowedErrors }) => void allowedErrors.push(...socketErrors))
 async function expectAlone(pages, server, why) {
   for (const page of pages) {
     await expectLive(page);
-    expect(await status(page)).toMatchObject({
+    await expectStatus(page, {
       shared: false,
       notShared: why,
       role: 'alone',

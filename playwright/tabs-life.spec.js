@@ -341,7 +341,7 @@ test('a tab that vanishes without a word counts no more after three beats', asyn
   await expect
     .poll(() => hub.evaluate(() => window.client.status().tabs), { timeout: 60_000 })
     .toBe(1);
-  expect(await followed(server, ['test/x'])).toEqual([]);
+  await expect.poll(() => followed(server, ['test/x'])).toEqual([]);
   await expectStatus(hub, { state: 'live', role: 'hub' });
   await expectReport(server, { connections: 1, upgrades: 1 });
 });
