@@ -1,4 +1,5 @@
-// A page that follows events in one way, says when the first was there, and goes.
+// A page that follows events in one way, says when the first was there, and goes
+// after as long as it was told.
 import { follow } from 'way';
 
 const query = new URLSearchParams(location.search);
@@ -9,5 +10,5 @@ follow(query.get('url'), async () => {
   seen = true;
   const body = JSON.stringify({ visit: Number(query.get('visit')), ms: performance.now() });
   await fetch('/loaded', { method: 'POST', body });
-  window.close();
+  setTimeout(() => window.close(), Number(query.get('stay')));
 });
