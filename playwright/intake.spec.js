@@ -2,7 +2,7 @@
 // page, so that a test says what comes in one task of the browser.
 import { expect, expectLog, test } from './fixtures.js';
 import { openPage } from './helpers.js';
-import { connectTab, expectLive } from './tabs.js';
+import { connectTab, expectLive, hide } from './tabs.js';
 
 const head = { seq: 0, epoch: 'e', first: 0, resync: false };
 const welcome = {
@@ -181,6 +181,28 @@ test('a page that is hidden does not wait for timers', async ({ page }) => {
   for (const n of [1, 2, 3]) await bring(page, [event('a', n)]);
   await expectLog(page, ['a 1 1', 'a 2 2', 'a 3 3']);
   expect(await page.evaluate(() => /** @type {any} */ (window).held)).toEqual([]);
+});
+
+test('what was gathered when a page becomes hidden comes with the start of its clock', async ({
+  page,
+}) => {
+  await openPage(page);
+  await watchTimers(page);
+  await playSockets(page);
+  await page.evaluate(() => {
+    const { createObjectURL } = URL;
+    URL.createObjectURL = (/** @type {Blob} */ script) =>
+      createObjectURL(new Blob(['const setInterval = () => {};', script], { type: script.type }));
+  });
+  await connectTab(page, ['a', 'b']);
+  await expectLive(page);
+  await page.evaluate(() => void window.log.splice(0));
+  await holdTimers(page);
+  await bring(page, [event('a', 1)]);
+  await expectLog(page, ['a 1 1']);
+  expect(await bringApart(page, [event('a', 2)])).toEqual(['a 1 1']);
+  await hide(page);
+  await expectLog(page, ['a 1 1', 'a 2 2']);
 });
 
 test('other tabs get what arrives together in order, each event once', async ({

@@ -1,10 +1,10 @@
 // @ts-check
 // A clock for a hidden page, where timers may go off once a minute.
 
-const ticker = 'setInterval(()=>postMessage(0),1e3)';
+const ticker = 'postMessage(0);setInterval(()=>postMessage(0),1e3)';
 
 /**
- * Calls tick once a second, also while the page is hidden, until the result is
+ * Calls tick soon and once a second, also while the page is hidden, until the result is
  * called. Where workers are not to be had, by a policy of the page or at all, it does
  * nothing: then a hidden hub is only slower.
  * @param {() => void} tick
