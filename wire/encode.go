@@ -10,12 +10,16 @@ import (
 // are left out when they hold their zero value.
 type object []byte
 
+// Not inlined, as name is not: 9 kB less of the wasm, and 6 ns more for an event.
+//
+//go:noinline
 func open(dst []byte, t string) object {
 	dst = append(dst, `{"t":"`...)
 	dst = append(dst, t...)
 	return append(dst, '"')
 }
 
+//go:noinline
 func (o *object) name(name string) {
 	if (*o)[len(*o)-1] != '{' {
 		*o = append(*o, ',')

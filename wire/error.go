@@ -27,6 +27,9 @@ func (e *Error) Error() string {
 	return s + e.Problem
 }
 
+// fieldError is not inlined: a message that is wrong is rare.
+//
+//go:noinline
 func fieldError(frame, field string, value []byte, problem string) error {
 	e := &Error{Frame: frame, Field: field, Problem: problem}
 	if field != "session" && field != "user" {
