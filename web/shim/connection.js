@@ -7,6 +7,7 @@ import {
   checkOptions,
   checkStream,
   hubOptions,
+  isObject,
   scopeOf,
   socketURL,
   stoppedBy,
@@ -153,7 +154,7 @@ export class Connection extends EventTarget {
   /** @type {Types.Connection['subscribe']} */
   subscribe(stream, handlers, options = {}) {
     checkStream(stream, options);
-    if (!handlers || typeof handlers !== 'object') wrong('handlers', 'must be an object');
+    if (!isObject(handlers)) wrong('handlers', 'must be an object');
     for (const name of ['event', 'snapshot', 'gap', 'resumed', 'error']) {
       const handler = /** @type {any} */ (handlers)[name];
       if (handler !== undefined && typeof handler !== 'function')

@@ -30,7 +30,7 @@ export const wrong = (name, problem) => {
 };
 
 /** @param {unknown} value */
-const isObject = (value) => !!value && typeof value === 'object';
+export const isObject = (value) => !!value && typeof value === 'object';
 
 /** @param {any} options those of connect, or of a method */
 export const checkOptions = (options) => {

@@ -472,7 +472,7 @@ export class Share {
     }
     this.#leave();
     this.#tab.forget(true);
-    this.why = 'the tab that has the connection is silent again and again';
+    this.why = 'the tab with the connection is silent again and again';
     await this.#alone();
   }
 }
