@@ -26,9 +26,6 @@ const (
 	// warmVisits is after how many visits a browser has cached all that it ever will,
 	// code that it has compiled too.
 	warmVisits = 3
-	// firstStay is how long the first of them lasts, as users of any of these stay:
-	// V8 keeps compiled wasm some seconds after it was in use.
-	firstStay = 6 * time.Second
 )
 
 // measureLoad loads a page that nothing is known of, and one that was there before.
@@ -43,12 +40,8 @@ func measureLoad(ctx context.Context, b *bench) error {
 					var ms float64
 					for i := range warmVisits + 1 {
 						var err error
-						var stay time.Duration
-						if i == 0 {
-							stay = firstStay
-						}
 						visit++
-						if ms, err = s.load(ctx, w, version, visit, stay); err != nil {
+						if ms, err = s.load(ctx, w, version, visit); err != nil {
 							return fmt.Errorf("%s: %w", w.name, err)
 						}
 						if i == 0 {
@@ -69,15 +62,15 @@ func measureLoad(ctx context.Context, b *bench) error {
 	return t.print(b.out)
 }
 
-// load returns how long a page took, which stays for a while then.
-func (s *stage) load(ctx context.Context, w way, version string, visit int, stay time.Duration) (ms float64, err error) {
+// load returns how long a page took.
+func (s *stage) load(ctx context.Context, w way, version string, visit int) (ms float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	all, err := s.tabs.Open(ctx, 1)
 	if err != nil {
 		return 0, err
 	}
-	query := url.Values{"url": {s.urls[w.host]}, "visit": {strconv.Itoa(visit)}, "stay": {strconv.FormatInt(stay.Milliseconds(), 10)}}
+	query := url.Values{"url": {s.urls[w.host]}, "visit": {strconv.Itoa(visit)}}
 	err = s.while(ctx, w, frequent, func() error {
 		open := tabs.Order{Do: "open", URL: s.origin + loadPath(version, w) + "?" + query.Encode()}
 		if err = all[0].Tell(ctx, open); err != nil {
@@ -89,7 +82,7 @@ func (s *stage) load(ctx context.Context, w way, version string, visit int, stay
 				return fmt.Errorf("visit %d was reported in place of %d", l.Visit, visit)
 			}
 			ms = l.Ms
-			return pause.For(ctx, stay)
+			return nil
 		case <-ctx.Done():
 			return fmt.Errorf("no event in visit %d: %w", visit, context.Cause(ctx))
 		}

@@ -1,5 +1,4 @@
-// A page that follows events in one way, says when the first was there, and goes
-// after as long as it was told.
+// A page that follows events in one way, says when the first was there, and goes.
 import { follow } from 'way';
 
 const query = new URLSearchParams(location.search);
@@ -10,5 +9,5 @@ follow(query.get('url'), async () => {
   seen = true;
   const body = JSON.stringify({ visit: Number(query.get('visit')), ms: performance.now() });
   await fetch('/loaded', { method: 'POST', body });
-  setTimeout(() => window.close(), Number(query.get('stay')));
+  window.close();
 });
