@@ -34,7 +34,7 @@ import (
 	"time"
 
 	"github.com/longwire/longwire/bench/internal/browser"
-	"github.com/longwire/longwire/bench/internal/pause"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // options say what is measured.

@@ -15,8 +15,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/longwire/longwire/bench/internal/browser"
-	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/tabs"
+	"github.com/longwire/longwire/internal/pause"
 	"github.com/longwire/longwire/web"
 	"github.com/longwire/longwire/wire"
 )

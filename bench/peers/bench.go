@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/longwire/longwire/bench/internal/browser"
-	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/tabs"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // patience bounds how long one measurement may take beyond what it should.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/tabs"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // manyTabs are so many.

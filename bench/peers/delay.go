@@ -6,7 +6,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/longwire/longwire/bench/internal/pause"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // link is what a network is like between a page and a server. The zero link is

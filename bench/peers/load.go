@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/tabs"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // links are what pages are loaded over.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/longwire/longwire/bench/internal/browser"
-	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/stats"
 	"github.com/longwire/longwire/bench/internal/tabs"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/stats"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // outage is how long a server is away.

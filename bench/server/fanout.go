@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/longwire/longwire/bench/internal/pause"
 	"github.com/longwire/longwire/bench/internal/stats"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // windowFor is how many events may be under way to the slowest of n clients: enough

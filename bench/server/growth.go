@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/longwire/longwire/bench/internal/pause"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // dimension is something of which a Longwire server can have more or less.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/longwire/longwire/bench/internal/pause"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // way is one of the ways in which a handshake can end.

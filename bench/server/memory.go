@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/longwire/longwire/bench/internal/pause"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // footprint is what a connection costs at the stages of one server's life, in bytes.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/longwire/longwire/bench/internal/pause"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // measureResumes measures clients that lost their connection and come back with a

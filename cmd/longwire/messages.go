@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/longwire/longwire/internal/pause"
 	"github.com/longwire/longwire/server"
 	"github.com/longwire/longwire/wire"
 )
@@ -43,7 +44,7 @@ func (s *site) onMessage(ctx context.Context, m server.Message) (json.RawMessage
 	if err := json.Unmarshal(m.Body, &body); err != nil {
 		return nil, &server.Refusal{Code: "bad-request", Reason: err.Error()}
 	}
-	if err := pause(ctx, time.Duration(min(max(body.DelayMS, 0), 10_000))*time.Millisecond); err != nil {
+	if err := pause.For(ctx, time.Duration(min(max(body.DelayMS, 0), 10_000))*time.Millisecond); err != nil {
 		return nil, err
 	}
 	switch {
@@ -89,16 +90,4 @@ func authorize(_ context.Context, _ server.Identity, stream string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: the streams here are host, chat and test/…", server.ErrForbidden)
-}
-
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

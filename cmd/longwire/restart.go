@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/longwire/longwire/cmd/longwire/internal/faults"
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // Target is for [faults.Host].
@@ -42,7 +43,7 @@ func (s *site) Forgets() bool { return s.config.store == "" }
 
 // startAgain listens on the same address after down.
 func (s *site) startAgain(ctx context.Context, address string, down time.Duration) error {
-	if err := pause(ctx, down); err != nil {
+	if err := pause.For(ctx, down); err != nil {
 		return err
 	}
 	ws, err := s.newServer() //nolint:contextcheck // it ends by Close
@@ -66,7 +67,7 @@ func (s *site) relisten(ctx context.Context, address string) (net.Listener, erro
 		if err == nil || time.Now().After(deadline) {
 			return listener, err
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // patience is how long a test waits for what must happen.
@@ -249,7 +251,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}
-		if err := pause(t.Context(), 5*time.Millisecond); err != nil {
+		if err := pause.For(t.Context(), 5*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}

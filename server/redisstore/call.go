@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/longwire/longwire/internal/pause"
 	"github.com/longwire/longwire/server"
 	"github.com/longwire/longwire/stream"
 )
@@ -41,7 +42,7 @@ func (s *store) call(ctx context.Context, p *partition, script *redis.Script, ke
 	for wait := leastWait; ; wait = min(2*wait, mostWait) {
 		if wait == mostWait && p.silence() >= staleAfter {
 			// The beat finds out when Redis is back: many that wait need not.
-			if !pause(ctx, leastWait+mathrand.N(mostWait)) { //nolint:gosec // spreads them
+			if pause.For(ctx, leastWait+mathrand.N(mostWait)) != nil { //nolint:gosec // spreads them
 				return nil, s.away(ctx, last, !lost.IsZero())
 			}
 			continue
@@ -78,7 +79,7 @@ func (s *store) call(ctx context.Context, p *partition, script *redis.Script, ke
 			s.cluster.ReloadState(ctx)
 		}
 		last = err
-		if !pause(ctx, wait) {
+		if pause.For(ctx, wait) != nil {
 			return nil, s.away(ctx, last, !lost.IsZero())
 		}
 	}
@@ -125,17 +126,6 @@ func (s *store) bounded(ctx context.Context) (context.Context, context.CancelFun
 }
 
 var errTimeout = errors.New("no answer within the timeout")
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 // outcome is what is known of a try.
 type outcome int

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/longwire/longwire/internal/pause"
 	"github.com/longwire/longwire/server"
 	"github.com/longwire/longwire/wire"
 )
@@ -210,7 +211,7 @@ func insist(ctx context.Context, try func() error) (last error) {
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
-		if outcomeOf(err) != unsent && !isLost(err) || !pause(ctx, mostWait) {
+		if outcomeOf(err) != unsent && !isLost(err) || pause.For(ctx, mostWait) != nil {
 			return last
 		}
 	}

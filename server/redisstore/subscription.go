@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/longwire/longwire/internal/pause"
 )
 
 // subscription is a connection on which new entries arrive: one for all streams, and
@@ -86,7 +88,7 @@ func (b *subscription) run() {
 		if b.s.cluster != nil {
 			b.s.cluster.ReloadState(b.s.ctx)
 		}
-		pause(b.s.ctx, wait)
+		_ = pause.For(b.s.ctx, wait) // the loop looks at ctx
 		wait = min(2*wait, mostWait)
 	}
 }

@@ -1,4 +1,4 @@
-// Package pause has what the benchmarks wait with.
+// Package pause waits for a time that a context can cut short.
 package pause
 
 import (
