@@ -2,7 +2,6 @@ package redistest
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,13 +13,12 @@ func StartCluster(tb testing.TB) []*Server {
 	const slots = 16384
 	servers := make([]*Server, 3)
 	for i := range servers {
-		bus := strconv.Itoa(FreePort(tb))
-		servers[i] = Start(tb, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "5000")
+		servers[i] = start(tb, &Server{tb: tb, bus: FreePort(tb)})
 		from, to := i*slots/len(servers), (i+1)*slots/len(servers)-1
 		servers[i].Do("CLUSTER", "ADDSLOTSRANGE", from, to)
 		servers[i].Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
 		if i > 0 {
-			servers[0].Do("CLUSTER", "MEET", "127.0.0.1", servers[i].portText(), bus)
+			servers[0].Do("CLUSTER", "MEET", "127.0.0.1", servers[i].portText(), servers[i].bus)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

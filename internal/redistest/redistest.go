@@ -19,7 +19,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +32,7 @@ type Server struct {
 	args     []string
 	dir      string
 	port     int
+	bus      int // of a Cluster, 0 if it is of none
 	tls      *tls.Config
 	sentinel string // configuration, if it is one
 
@@ -70,10 +70,14 @@ func start(tb testing.TB, s *Server) *Server {
 			_ = s.client.Close() // the server is gone
 		}
 	})
+	isClustered := s.bus != 0
 	// Another process may take a port between its choice and the start.
 	var err error
 	for range 5 {
 		s.port = FreePort(tb)
+		if isClustered {
+			s.bus = FreePort(tb)
+		}
 		if err = s.start(); err == nil {
 			return s
 		}
@@ -104,25 +108,36 @@ func Require(tb testing.TB) {
 	}
 }
 
-// ports that this process has been given.
-var ports sync.Map
+// firstPort is the first of the ports that FreePort gives. They, and those that stand for
+// them, are below the ones that systems give to connections and to listeners that want any.
+const (
+	firstPort = 20_000
+	manyPorts = 6_000
+)
 
-// FreePort returns a port of 127.0.0.1 that nobody listens on, a new one each time. It is
-// below those that systems give to connections and to listeners that want any: nobody is
-// given it while its server is down.
+// FreePort returns a port of 127.0.0.1 that nobody listens on. Until the test ends nobody
+// else is given it, in no process: not while its server is down either.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	for {
-		port := 20_000 + rand.IntN(10_000)
-		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		port := firstPort + rand.IntN(manyPorts)
+		claim, err := listen(port + manyPorts)
 		if err != nil {
+			continue // it is somebody else's
+		}
+		l, err := listen(port)
+		if err != nil {
+			_ = claim.Close() // nothing was sent
 			continue
 		}
 		_ = l.Close() // nothing was sent
-		if _, given := ports.LoadOrStore(port, true); !given {
-			return port
-		}
+		tb.Cleanup(func() { _ = claim.Close() })
+		return port
 	}
+}
+
+func listen(port int) (net.Listener, error) {
+	return (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 
 func (s *Server) start() error {
@@ -140,6 +155,9 @@ func (s *Server) start() error {
 		"-c", script, "redis-server", "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
 		"--repl-diskless-sync-delay", "0",
 	}, port, s.args)
+	if s.bus != 0 {
+		args = append(args, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(s.bus), "--cluster-node-timeout", "5000")
+	}
 	if s.sentinel != "" {
 		args = []string{"-c", script, "redis-server", s.sentinel, "--sentinel", "--port", s.portText(), "--bind", "127.0.0.1"}
 	}
