@@ -75,9 +75,7 @@ func (s *store) call(ctx context.Context, p *partition, script *redis.Script, ke
 				lost, a.sinceGen = time.Now(), a.gen
 			}
 		}
-		if s.cluster != nil {
-			s.cluster.ReloadState(ctx)
-		}
+		s.relocate(ctx)
 		last = err
 		if pause.For(ctx, wait) != nil {
 			return nil, s.away(ctx, last, !lost.IsZero())

@@ -154,14 +154,25 @@ func (f *follower) want(t *testing.T, want ...string) {
 	}
 }
 
-// until waits until the events are as is says, for less long than it takes until a
-// quiet stream is compared, which would heal what the test is about.
+// until waits until the events are as is says.
 func (f *follower) until(t *testing.T, is func([]string) bool) {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("got %q", f.got())
+		}
+	}()
+	soon(t, "the events are there", func() bool { return is(f.got()) })
+}
+
+// soon waits for less long than it takes until a quiet stream is compared, or what is
+// known of a Cluster is loaded again, which would heal what the test is about.
+func soon(t *testing.T, what string, ask func() bool) {
+	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
-	for !is(f.got()) {
+	for !ask() {
 		if time.Now().After(deadline) {
-			t.Fatalf("it takes too long; got %q", f.got())
+			t.Fatalf("it takes too long until %s", what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,9 @@ func TestStoreOnACluster(t *testing.T) {
 	})
 }
 
-// A partition moves to another node of the Cluster while it is in use.
+// A partition moves to another node of the Cluster while it is in use. That one is a
+// server of its own, so that there is a generation of its own: one gap. What is
+// published before a node has noticed is on either side of it, or in it.
 func TestMovedPartition(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartCluster(t)
@@ -50,38 +53,79 @@ func TestMovedPartition(t *testing.T) {
 	f := follow(t, b)
 	publish(t, a, "s", 1, 3)
 	f.want(t, numbers(1, 3)...)
-	from, to, key := -1, -1, ""
-	for i, s := range servers {
-		if keys, ok := s.Do("KEYS", "*m:s").([]any); ok && len(keys) == 1 {
-			from, key = i, keys[0].(string)
-			to = (i + 1) % len(servers)
-		}
-	}
-	slot := servers[0].Do("CLUSTER", "KEYSLOT", key)
-	ids := [2]any{servers[from].Do("CLUSTER", "MYID"), servers[to].Do("CLUSTER", "MYID")}
-	servers[to].Do("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
-	servers[from].Do("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
+	m := move(t, servers, "m:s")
 	published := make(chan struct{})
 	go func() {
 		defer close(published)
 		publish(t, a, "s", 4, 30)
 	}()
-	host, port, _ := net.SplitHostPort(servers[to].Addr())
+	m.finish(t)
+	<-published
+	f.until(t, func(got []string) bool { return slices.Contains(got, gap) })
+	publish(t, a, "s", 31, 31)
+	f.until(t, func(got []string) bool { return got[len(got)-1] == "31" })
+	got := f.got()
+	i := slices.Index(got, gap)
+	before, after := got[:i], got[i+1:]
+	if !slices.Equal(before, numbers(1, i)) || !slices.Equal(after, numbers(32-len(after), 31)) {
+		t.Errorf("got %q, want the first, one gap and the last", got)
+	}
+}
+
+// The beat finds a partition that has moved while nobody used it.
+func TestMovedIdlePartition(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartCluster(t)
+	node(t, servers[0].URL())
+	m := move(t, servers, "{t:0}gen")
+	m.finish(t)
+	for range 3 { // a new connection renews the lease as well
+		m.to.Do(append([]any{"UNLINK"}, m.to.Do("KEYS", "{t:0}n:*").([]any)...)...)
+		soon(t, "the lease is renewed", func() bool { return len(m.to.Do("KEYS", "{t:0}n:*").([]any)) == 1 })
+	}
+}
+
+// slotMove is one of a slot to another node of a Cluster.
+type slotMove struct {
+	from, to, third *redistest.Server
+	slot, id        any // of the other node
+}
+
+// move begins to move the slot of the key whose name ends so.
+func move(t *testing.T, servers []*redistest.Server, suffix string) slotMove {
+	t.Helper()
+	for i, s := range servers {
+		keys, ok := s.Do("KEYS", "*"+suffix).([]any)
+		if !ok || len(keys) != 1 {
+			continue
+		}
+		m := slotMove{from: s, to: servers[(i+1)%3], third: servers[(i+2)%3], slot: s.Do("CLUSTER", "KEYSLOT", keys[0])}
+		m.id = m.to.Do("CLUSTER", "MYID")
+		m.to.Do("CLUSTER", "SETSLOT", m.slot, "IMPORTING", s.Do("CLUSTER", "MYID"))
+		m.from.Do("CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.id)
+		return m
+	}
+	t.Fatalf("no key ends with %q", suffix)
+	return slotMove{}
+}
+
+// finish moves the keys, and then the slot.
+func (m slotMove) finish(t *testing.T) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(m.to.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for {
-		keys := servers[from].Do("CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+		keys := m.from.Do("CLUSTER", "GETKEYSINSLOT", m.slot, 100).([]any)
 		if len(keys) == 0 {
 			break
 		}
-		servers[from].Do(append([]any{"MIGRATE", host, port, "", 0, 5000, "REPLACE", "KEYS"}, keys...)...)
+		m.from.Do(append([]any{"MIGRATE", host, port, "", 0, 5000, "REPLACE", "KEYS"}, keys...)...)
 	}
-	for _, i := range []int{to, from, 3 - to - from} {
-		servers[i].Do("CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+	for _, s := range []*redistest.Server{m.to, m.from, m.third} {
+		s.Do("CLUSTER", "SETSLOT", m.slot, "NODE", m.id)
 	}
-	<-published
-	// It is on another server now: that is a generation of its own.
-	f.until(t, func(got []string) bool { return len(got) > 0 && got[len(got)-1] == "30" })
-	publish(t, b, "s", 31, 31)
-	f.until(t, func(got []string) bool { return got[len(got)-1] == "31" })
 }
 
 // What the store needs of an ACL user is what the package's documentation says.

@@ -85,9 +85,7 @@ func (b *subscription) run() {
 		if b.s.ctx.Err() == nil {
 			b.s.log.Warn("longwire: subscription to Redis has ended; making another", "error", err)
 		}
-		if b.s.cluster != nil {
-			b.s.cluster.ReloadState(b.s.ctx)
-		}
+		b.s.relocate(b.s.ctx)
 		_ = pause.For(b.s.ctx, wait) // the loop looks at ctx
 		wait = min(2*wait, mostWait)
 	}

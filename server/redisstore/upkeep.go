@@ -51,8 +51,12 @@ func (s *store) beatOnce(ctx context.Context) {
 				if redis.HasErrorPrefix(err, "NOSCRIPT") {
 					err = s.connect(ctx, c, p)
 				}
-				if outcomeOf(err) == answered && err != nil {
+				switch {
+				case err == nil:
+				case outcomeOf(err) == answered:
 					s.log.Error("longwire: Redis refuses the beat", "error", err)
+				default:
+					s.relocate(ctx) // it may have moved
 				}
 			}
 		})
@@ -64,7 +68,7 @@ func (s *store) byMaster(ctx context.Context) map[*redis.Client][]*partition {
 	for _, p := range s.partitions {
 		c, err := s.master(ctx, p)
 		if err != nil {
-			s.cluster.ReloadState(ctx)
+			s.relocate(ctx)
 			continue
 		}
 		byMaster[c] = append(byMaster[c], p)
