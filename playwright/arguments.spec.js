@@ -55,10 +55,14 @@ const calls = [
   ["connect({ url: '/ws', share: '', identity: '' })", 'option share'],
   ["connect({ url: '/ws', share: 'a' })", 'option share'],
   ["connect({ url: '/ws', share: 'a', identity: '', dialect: 'plain' })", 'option share'],
-  ...option('jitter', 'string'),
-  ...option('overflow', 'string'),
-  ...option('dialect', 'string', 'object', 'array'),
+  ...option('jitter'),
+  ...option('overflow'),
+  ...option('dialect', 'object', 'array'),
   ...option('closeCodes', 'object', 'array'),
+  ...['{ 4000: "text" }', '{ 4000: null }', '{ code: "end" }', '["end", "text"]'].map((value) => [
+    `connect({ url: '/ws', closeCodes: ${value} })`,
+    'option closeCodes',
+  ]),
   ...option('protocols', 'string', 'array'),
   ["connect({ url: '/ws', protocols: ['a', 'b c'] })", 'option protocols'],
   ...wrong('undefined').map((value) => [`connect({ url: '/ws', signal: ${value} })`, 'signal']),
@@ -159,7 +163,7 @@ test('what cannot be sent rejects, and says why', async ({ page, server }) => {
     ].map((body) => [body, 'undefined', body.includes('toJSON') ? 'no' : '']),
     ...wrong('undefined', 'object', 'array').map((value) => ['1', value, 'options']),
     ...wrong('undefined').map((value) => ['1', `{ signal: ${value} }`, 'signal']),
-    ...[...wrong('undefined', 'number'), '0', '-1'].map((value) => [
+    ...[...wrong('undefined', 'number'), '0', '-1', 'Infinity', '2 ** 40'].map((value) => [
       '1',
       `{ expiryMs: ${value} }`,
       'expiryMs',

@@ -8,6 +8,7 @@ import {
   checkStream,
   hubOptions,
   isObject,
+  positive,
   scopeOf,
   socketURL,
   stoppedBy,
@@ -20,18 +21,6 @@ import { Stream } from './stream.js';
 /** @import * as Types from '../types.d.ts' */
 /** @import { Build } from './load.js' */
 /** @import { Frame } from './stream.js' */
-
-/** A promise that a page may ignore without an unhandled rejection. */
-const deferred = () => {
-  /** @type {(v: any) => void} */ let resolve = () => {};
-  /** @type {(e: Error) => void} */ let reject = () => {};
-  const promise = new Promise((a, b) => {
-    resolve = a;
-    reject = b;
-  });
-  promise.catch(() => {});
-  return { promise, resolve, reject };
-};
 
 /** @implements {Types.Connection} */
 export class Connection extends EventTarget {
@@ -184,32 +173,30 @@ export class Connection extends EventTarget {
 
   /** @type {Types.Connection['send']} */
   send(body, options = {}) {
-    const { promise, resolve, reject } = deferred();
-    /** @param {string} code @param {string} message @param {unknown} [cause] */
-    const refuse = (code, message, cause) => {
-      reject(failure(code, message, 'not-sent', cause));
-      return promise;
-    };
-    let text;
-    try {
-      checkOptions(options);
-      const { expiryMs = 1 } = options;
-      if (typeof expiryMs !== 'number' || !(expiryMs >= 1))
-        wrong('expiryMs', 'must be a number from 1 on');
-      text = JSON.stringify(body) ?? wrong('body', `is not JSON: ${typeof body}`);
-    } catch (cause) {
-      return refuse('invalid', textOf(cause), cause);
-    }
-    const { signal, expiryMs } = options;
-    if (signal?.aborted) return refuse('cancelled', 'aborted before');
-    if (this.state === 'ended' && this.#state.cause !== 'unauthorized') {
-      return refuse('ended', `the connection has ended: ${this.#state.cause}`);
-    }
-    const id = `${this.#id}-${(++this.#sent).toString(36)}`;
-    // To cancel what is settled does nothing.
-    const cancel = stoppedBy(signal, () => this.#outbox.cancel(id));
-    promise.then(cancel, cancel);
-    this.#outbox.add({ id, body: text, resolve, reject }, expiryMs);
+    let settled = () => {};
+    const promise = new Promise((resolve, reject) => {
+      /** @param {string} code @param {string} message @param {unknown} [cause] */
+      const refuse = (code, message, cause) => reject(failure(code, message, 'not-sent', cause));
+      let text;
+      try {
+        checkOptions(options);
+        const { expiryMs = 1 } = options;
+        const problem = positive(expiryMs);
+        if (problem) wrong('expiryMs', problem);
+        text = JSON.stringify(body) ?? wrong('body', `is not JSON: ${typeof body}`);
+      } catch (cause) {
+        return refuse('invalid', textOf(cause), cause);
+      }
+      const { signal, expiryMs } = options;
+      if (signal?.aborted) return refuse('cancelled', 'aborted before');
+      if (this.state === 'ended' && this.#state.cause !== 'unauthorized')
+        return refuse('ended', `the connection has ended: ${this.#state.cause}`);
+      const id = `${this.#id}-${(++this.#sent).toString(36)}`;
+      // To cancel what is settled does nothing.
+      settled = stoppedBy(signal, () => this.#outbox.cancel(id));
+      this.#outbox.add({ id, body: text, resolve, reject }, expiryMs);
+    });
+    promise.then(settled, settled); // who ignores it has no unhandled rejection
     return promise;
   }
 

@@ -10,13 +10,13 @@ export const streamName = /^[\w.:/-]{1,128}$/;
 /** @param {string | URL} url */
 export const socketURL = (url) => {
   if (typeof url !== 'string' && !(url instanceof URL))
-    throw new Error(`url: ${typeof url} is not a string or URL`);
+    throw new Error(`${typeof url} is not a string or URL`);
   const parsed = new URL(url, document.baseURI);
   parsed.protocol = parsed.protocol.replace(/^http/, 'ws');
   if (!/^wss?:$/.test(parsed.protocol))
-    throw new Error(`url: ${parsed.protocol} is none of http, https, ws, wss`);
+    throw new Error(`${parsed.protocol} is none of http, https, ws, wss`);
   if (parsed.hash || parsed.username || parsed.password)
-    throw new Error('url: holds a fragment or credentials');
+    throw new Error('holds a fragment or credentials');
   return parsed.href;
 };
 
@@ -43,7 +43,7 @@ export const checkOptions = (options) => {
 /** @param {string} stream @param {Types.SubscribeOptions} options */
 export const checkStream = (stream, options) => {
   if (stream !== '' && !(typeof stream === 'string' && streamName.test(stream)))
-    wrong('stream', 'must be at most 128 of A-Z a-z 0-9 ._:/-');
+    wrong('stream', `must match ${streamName}`);
   checkOptions(options);
   const { from } = options;
   if (
@@ -69,10 +69,10 @@ export const stoppedBy = (signal, stop) => {
   return once;
 };
 
-/** @typedef {(value: any, options: Types.Options) => string | false} Check says what is wrong with a value */
+/** @typedef {(value: any, options?: any) => string | false | undefined} Check says what is wrong with a value */
 
 /** @type {Check} */
-const number = (value) =>
+export const positive = (value) =>
   !(typeof value === 'number' && value > 0 && value < 2 ** 40) && 'must be a positive number';
 
 /** @type {Check} */
@@ -81,6 +81,9 @@ const text = (value) => typeof value !== 'string' && 'must be a string';
 /** @type {Check} */
 const object = (value) => !isObject(value) && 'must be an object';
 
+/** @param {string} words @returns {Check} */
+const oneOf = (words) => (value) => !words.split(' ').includes(value) && `must be one of ${words}`;
+
 /** @type {Map<string, Check>} */
 const checks = new Map(
   Object.entries({
@@ -88,7 +91,7 @@ const checks = new Map(
       try {
         if (typeof value !== 'function') socketURL(value);
       } catch (error) {
-        return textOf(error).replace(/^url: /, '');
+        return textOf(error);
       }
       return false;
     },
@@ -98,15 +101,18 @@ const checks = new Map(
       if (value === false) return value;
       if (typeof value !== 'string' || !value) return 'must be a name, or false';
       if (identity === undefined) return 'needs the option identity';
-      return !!dialect && dialect !== 'longwire' && 'works with servers that speak longwire only';
+      return !!dialect && dialect !== 'longwire' && 'needs the dialect longwire';
     },
-    // Which words there are is for the hub to say.
-    jitter: text,
-    overflow: text,
-    dialect: (value) => text(value, value) && object(value, value),
-    closeCodes: object,
+    jitter: oneOf('full equal none'),
+    overflow: oneOf('refuse drop-oldest'),
+    dialect: (value) => !isObject(value) && oneOf('longwire plain')(value),
+    closeCodes: (value) =>
+      object(value) ||
+      Object.entries(value)
+        .map(([code, rule]) => oneOf('retry end login restart busy')(+code > 0 && rule))
+        .find(Boolean),
     protocols: (value) =>
-      ![value].flat().every((one) => !text(one, one) && /^[^\s,]+$/.test(one)) && 'must be names',
+      ![value].flat().every((one) => !text(one) && /^[^\s,]+$/.test(one)) && 'must be names',
     signal: () => false, // was looked at
   }),
 );
@@ -115,7 +121,7 @@ for (const name of (
   'idleTimeoutMs pingTimeoutMs ackTimeoutMs maxElapsedMs calmAfterMs expiryMs ' +
   'maxPending maxPendingBytes maxMessage maxAttempts'
 ).split(' '))
-  checks.set(name, number);
+  checks.set(name, positive);
 
 /** @param {string | URL} url */
 const httpURL = (url) => {
@@ -156,9 +162,12 @@ const version = '2'; // of what goes over the bus
 export const scopeOf = async ({ share, identity = '', url }) => {
   if (!share) return ['', 'the option share is not set'];
   if (!isSecureContext) return ['', 'the page is not a secure context'];
-  if (!navigator.locks) return ['', 'the browser has no Web Locks'];
-  if (!crypto.subtle) return ['', 'the browser has no SubtleCrypto'];
-  if (typeof BroadcastChannel !== 'function') return ['', 'the browser has no BroadcastChannel'];
+  for (const [name, api] of Object.entries({
+    'Web Locks': navigator.locks,
+    SubtleCrypto: crypto.subtle,
+    BroadcastChannel: globalThis.BroadcastChannel,
+  }))
+    if (!api) return ['', `the browser has no ${name}`];
   const endpoint = typeof url === 'function' ? '' : socketURL(url).replace(/\?.*/, '');
   const parts = [share, identity, endpoint, version].map((part) => `${part.length}:${part}`);
   const bytes = new TextEncoder().encode(parts.join(''));
