@@ -41,9 +41,9 @@ test('a URL callback that fails in any way is reported and asked again, without 
   await expectLines(page, [
     'error url: longwire: no URL to dial: no token',
     'error url: longwire: no URL to dial: undefined',
-    /^error url: longwire: no URL to dial: url: number is not /,
-    /^error url: longwire: no URL to dial: url: undefined is not /,
-    /^error url: longwire: no URL to dial: url: gopher: is /,
+    /^error url: longwire: no URL to dial: number is not /,
+    /^error url: longwire: no URL to dial: undefined is not /,
+    /^error url: longwire: no URL to dial: gopher: is /,
     'error url: longwire: no URL to dial: a getter',
     'the URL callback did not answer within 100ms',
     'live',

@@ -110,11 +110,7 @@ func TestWhatIsSaidToWhoIsTurnedAwayArrives(t *testing.T) {
 			if n := writes.Load(); !secure && n != peers {
 				t.Errorf("%d writes for %d peers, want one each", n, peers)
 			}
-			begun := time.Now()
 			_ = srv.Close() // waits for whatever is left of them
-			if took := time.Since(begun); took > time.Second {
-				t.Errorf("Close took %v", took)
-			}
 		})
 	}
 }
