@@ -7,7 +7,7 @@ import { expect, expectLog } from './fixtures.js';
 /**
  * Opens an empty page that has the shim as `window.shim`, and two functions.
  *
- * `follow(streams, options)` connects and writes to the log: `live`, `down CODE
+ * `follow(streams, options)` connects, with short waits, and writes to the log: `live`, `down CODE
  * REASON` when it no longer is, `ended CAUSE`, `error CODE: MESSAGE`, and for each
  * stream `S SEQ DATA`, `S snapshot SEQ DATA`, `S gap`, `S gap snapshot`, `S resumed
  * MISSED` and `S refused CODE`. The connection is the result and `window.client`.
@@ -40,7 +40,9 @@ export async function openPage(page, origin = '') {
       JSON.stringify(data, (_, value) => value?.text ?? value);
 
     window.follow = (streams, options) => {
-      const client = window.shim.connect({ url: '/ws', probe: '/probe', ...options });
+      // Failures count on while no session holds for seconds, as here none does.
+      const short = { probe: '/probe', capMs: 2000 };
+      const client = window.shim.connect({ url: '/ws', ...short, ...options });
       window.client = client;
       let before = client.state;
       client.on('state', ({ state, cause, lastClose }) => {
