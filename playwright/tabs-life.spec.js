@@ -149,7 +149,7 @@ test('who takes over from a tab that was connected dials at once, also soon afte
   await server.fault('drop');
   await expectReport(server, { upgrades: 2 });
   await expectOneHub(pages);
-  expect((await status(other)).attempt).toBeGreaterThan(0);
+  await expect.poll(async () => (await status(other)).attempt).toBeGreaterThan(0);
   await pages[hub]?.evaluate(() => window.client.close());
   await expectOneHub([other]);
   const reasons = await other.evaluate(() => window.client.history().map(({ reason }) => reason));

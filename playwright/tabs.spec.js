@@ -176,7 +176,9 @@ test('a hidden hub that cannot connect makes room for the tab that is looked at,
   }
   await server.fault('drop');
   await publish(server, 'test/a', 11, 10);
-  expect(await expectOneHub(pages, 60_000), 'the hub').toBe(2);
+  const upgrades = async () => (await server.report()).upgrades;
+  await expect.poll(upgrades, { timeout: 60_000 }).toBe(2); // the tabs may yet have to notice
+  expect(await expectOneHub(pages), 'the hub').toBe(2);
   for (const page of pages) await expectUnbroken(page, 'test/a', 20);
   // It lasts.
   for (let i = 0; i < 3; i++) {
