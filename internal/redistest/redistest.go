@@ -70,12 +70,11 @@ func start(tb testing.TB, s *Server) *Server {
 			_ = s.client.Close() // the server is gone
 		}
 	})
-	isClustered := s.bus != 0
 	// Another process may take a port between its choice and the start.
 	var err error
 	for range 5 {
 		s.port = FreePort(tb)
-		if isClustered {
+		if s.bus != 0 {
 			s.bus = FreePort(tb)
 		}
 		if err = s.start(); err == nil {

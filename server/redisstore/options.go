@@ -162,11 +162,11 @@ func (s *store) master(ctx context.Context, p *partition) (*redis.Client, error)
 	return c, nil
 }
 
+var errNoMaster = errors.New("no node of the Cluster is known for a key")
+
 // relocate has a Cluster say again where its partitions are, soon. It is not waited for.
 func (s *store) relocate(ctx context.Context) {
 	if s.cluster != nil {
 		s.cluster.ReloadState(ctx)
 	}
 }
-
-var errNoMaster = errors.New("no node of the Cluster is known for a key")
