@@ -40,9 +40,12 @@ export async function openPage(page, origin = '') {
       JSON.stringify(data, (_, value) => value?.text ?? value);
 
     window.follow = (streams, options) => {
-      // Failures count on while no session holds for seconds, as here none does.
-      const short = { probe: '/probe', capMs: 2000 };
-      const client = window.shim.connect({ url: '/ws', ...short, ...options });
+      const client = window.shim.connect({
+        url: '/ws',
+        probe: '/probe',
+        capMs: 2000, // failures count on while no session holds for seconds, as here none does
+        ...options,
+      });
       window.client = client;
       let before = client.state;
       client.on('state', ({ state, cause, lastClose }) => {

@@ -162,12 +162,9 @@ const version = '2'; // of what goes over the bus
 export const scopeOf = async ({ share, identity = '', url }) => {
   if (!share) return ['', 'the option share is not set'];
   if (!isSecureContext) return ['', 'the page is not a secure context'];
-  for (const [name, api] of Object.entries({
-    'Web Locks': navigator.locks,
-    SubtleCrypto: crypto.subtle,
-    BroadcastChannel: globalThis.BroadcastChannel,
-  }))
-    if (!api) return ['', `the browser has no ${name}`];
+  if (!navigator.locks) return ['', 'the browser has no Web Locks'];
+  if (!crypto.subtle) return ['', 'the browser has no SubtleCrypto'];
+  if (typeof BroadcastChannel !== 'function') return ['', 'the browser has no BroadcastChannel'];
   const endpoint = typeof url === 'function' ? '' : socketURL(url).replace(/\?.*/, '');
   const parts = [share, identity, endpoint, version].map((part) => `${part.length}:${part}`);
   const bytes = new TextEncoder().encode(parts.join(''));
