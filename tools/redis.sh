@@ -20,4 +20,7 @@ elif [ ${#packages[@]} -gt 0 ]; then
 	exit 1
 fi
 redis-server --version
-haproxy -v | head -n 1
+# Read whole: a `head` that leaves after the first line kills haproxy with SIGPIPE while it
+# still writes, which pipefail makes the failure of all this.
+version=$(haproxy -v)
+echo "${version%%$'\n'*}"
