@@ -38,19 +38,24 @@ func (d *fuzzDriver) receive(id uint64, text string, binary bool) {
 		if !s.opened {
 			return // nothing arrives before the socket is open
 		}
-		s.bridged = s.bridged || mayBridge(text)
+		d.hear(s, text)
 	}
 	d.about(id, reconnect.Received{Conn: id, Data: []byte(text), Binary: binary})
 }
 
-// mayBridge reports whether a message is a reason for a second connection: the node
-// goes away, or holds everything up for a message that may be withdrawn.
-func mayBridge(text string) bool {
+// hear notes what a message is a reason for: a second connection, when the node goes
+// away, or holds everything up for a message that may be withdrawn; and to take a
+// message that was refused for now as one that was never written.
+func (d *fuzzDriver) hear(s *fuzzSocket, text string) {
 	frames, _ := wire.Decode([]byte(text))
-	return slices.ContainsFunc(frames, func(f wire.Frame) bool {
+	for _, f := range frames {
 		nack, ok := f.(wire.Nack)
-		return f.Type() == "drain" || ok && nack.HasRetry
-	})
+		ok = ok && nack.HasRetry
+		s.bridged = s.bridged || ok || f.Type() == "drain"
+		if m := d.sent[nack.ID]; ok && m != nil && m.copies == 1 {
+			m.copies, m.refused = 0, true
+		}
+	}
 }
 
 func (d *fuzzDriver) pass(by time.Duration) {
@@ -220,7 +225,8 @@ func (d *fuzzDriver) write(a reconnect.Write) {
 		if m == nil {
 			d.fail("write of %s, which is settled or was never sent", a.Data)
 		}
-		m.written = true
+		m.copies++
+		m.refused = false
 	case wire.Unsub:
 		if f.Stream == "" {
 			d.fail("an unsub of the own stream")
@@ -239,8 +245,8 @@ func (d *fuzzDriver) settle(ev reconnect.Event, a reconnect.Settle) {
 	if m == nil || d.settled[a.ID] {
 		d.fail("after %#v: %#v: not pending", ev, a)
 	}
-	if a.Outcome == reconnect.NotSent && m.written || a.Outcome == reconnect.Unknown && !m.written && a.Code != wire.NackUnknown {
-		d.fail("after %#v: %#v: written %v", ev, a, m.written)
+	if !m.refused && (a.Outcome == reconnect.NotSent && m.copies > 0 || a.Outcome == reconnect.Unknown && m.copies == 0 && a.Code != wire.NackUnknown) {
+		d.fail("after %#v: %#v: written %d times", ev, a, m.copies)
 	}
 	delete(d.sent, a.ID)
 	d.settled[a.ID] = true

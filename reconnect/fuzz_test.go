@@ -82,7 +82,10 @@ type fuzzDriver struct {
 
 type fuzzSocket struct{ opened, resumed, welcomed, bridged bool }
 
-type fuzzMessage struct{ written bool }
+type fuzzMessage struct {
+	copies  int  // that were written
+	refused bool // for now, the only copy: it may count as never written
+}
 
 func newFuzzDriver(t *testing.T, in []byte) *fuzzDriver {
 	t.Helper()
