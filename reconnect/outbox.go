@@ -249,12 +249,29 @@ func (b *outbox) disconnected() {
 	}
 }
 
+// refusing reports whether the server, which waits for a refused message to return, has
+// not answered all that was written behind it. If that one returned now, the server
+// would take what is written after it before what it has yet to refuse.
+func (b *outbox) refusing() bool {
+	nacked, inFlight := false, false
+	for _, msg := range b.list {
+		if !msg.nacked && !msg.inFlight {
+			break // what was written on this connection stands first
+		}
+		nacked, inFlight = nacked || msg.nacked, inFlight || msg.inFlight
+	}
+	return nacked && inFlight
+}
+
 // pump writes what the window allows, in order.
 func (m *Machine) pump() {
 	if m.box.hold.on && !m.box.hold.due(m.now) {
 		return
 	}
 	m.box.hold.clear()
+	if m.box.refusing() {
+		return
+	}
 	if m.box.blocked {
 		if m.try.phase == phaseNone && !m.bridge.on {
 			m.bridge.set(m.now, m.uniform(m.p.Base))

@@ -123,10 +123,21 @@ func TestANotNowHoldsTheOrder(t *testing.T) {
 	s.want(send("c"))
 	s.wantAfter(1999 * time.Millisecond)
 	s.wantAfter(time.Millisecond, msgLine(1, "a"), msgLine(1, "b"), msgLine(1, "c"))
-	// A retry of nothing is not a hot loop.
+	// What was written behind it is refused as well, before it returns. And a retry of
+	// nothing is not a hot loop.
 	s.wantFrame(conn, `{"t":"nack","id":"a","retry":0}`)
+	s.wantFrame(conn, `{"t":"nack","id":"b","retry":0}`)
+	s.want(send("d"))
+	s.wantAfter(time.Second)
+	s.wantFrame(conn, `{"t":"nack","id":"c","retry":0}`)
 	s.wantAfter(99 * time.Millisecond)
-	s.wantAfter(time.Millisecond, msgLine(1, "a"))
+	s.wantAfter(time.Millisecond, msgLine(1, "a"), msgLine(1, "b"), msgLine(1, "c"), msgLine(1, "d"))
+	// Or its answer was on its way already.
+	s.wantFrame(conn, `{"t":"nack","id":"b","retry":0}`)
+	s.wantAfter(time.Second)
+	s.wantFrame(conn, `{"t":"ack","id":"a"}`, "settle a accepted")
+	s.wantFrame(conn, `{"t":"nack","id":"d","code":"no"}`, "settle d refused  no")
+	s.wantFrame(conn, `{"t":"ack","id":"c"}`, "settle c accepted", msgLine(1, "b"))
 }
 
 func TestAnEndSettlesEverything(t *testing.T) {

@@ -178,6 +178,38 @@ func TestEverySendOfAnOutageIsSettled(t *testing.T) {
 	}
 }
 
+// On a line of two seconds, b is refused for one. It returns only once c, which was under
+// way by then, is refused too: else d would be taken before c.
+func TestARefusalOnALongLineKeepsTheOrder(t *testing.T) {
+	var effects []string
+	note := ordered(&effects)
+	refused := false
+	o := server.Options{OnMessage: func(ctx context.Context, m server.Message) (json.RawMessage, error) {
+		if string(m.Body) == `"b"` && !refused {
+			refused = true
+			return nil, &server.Refusal{Retry: time.Second}
+		}
+		return note(ctx, m)
+	}}
+	inWorld(t, o, reconnect.Options{}, func(w *world) {
+		w.live()
+		w.net.Delay(0, 2*time.Second)
+		errs := w.sendAll(`"a"`, `"b"`)
+		time.Sleep(1900 * time.Millisecond)
+		more := w.sendAll(`"c"`)
+		time.Sleep(500 * time.Millisecond)
+		most := w.sendAll(`"d"`)
+		for _, errs := range []<-chan error{errs, errs, more, most} {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		if want := []string{`"a"`, `"b"`, `"c"`, `"d"`}; !slices.Equal(effects, want) {
+			t.Errorf("got %q, want %q", effects, want)
+		}
+	})
+}
+
 // A thousand messages that waited for a connection, and a rate that lets a hundred a
 // second through: each is handled once, in order, without a close.
 func TestABacklogIsTakenAtTheRateOfTheServer(t *testing.T) {
