@@ -7,6 +7,7 @@ import { startClock } from './clock.js';
 import { Intake } from './intake.js';
 import { load, unload } from './load.js';
 import { table } from './states.js';
+import { Watch } from './watch.js';
 
 /** @import { Build, Hub } from './load.js' */
 /** @import { Frame } from './stream.js' */
@@ -20,14 +21,7 @@ import { table } from './states.js';
  * @property {(error: Error & { code: string }, posted: boolean) => void} fail
  */
 
-const beatMs = 5000; // of a hub
-const lateMs = 2000; // more than that, and the beat is missed
-const silenceMs = 3000; // after it was asked for a word
 const claimMs = 2000; // of a tab that loads the wasm
-const takeMs = 15_000; // without a connection, and a hidden hub is to let a visible tab try
-const stealEveryMs = 30_000;
-const stealWindowMs = 600_000;
-const maxSteals = 3;
 
 /** 128 random bits: unique across tabs and reloads. */
 export const randomId = () => crypto.getRandomValues(new Uint32Array(4)).join('-');
@@ -52,13 +46,7 @@ export class Share {
   /** @type {Intake | undefined} */ #intake;
   /** @type {Promise<string> | undefined} */ #url; // of the socket that was made early
   /** @type {(() => void) | undefined} */ #stopClock;
-  /** @type {any} */ #timer = 0;
-  #ticked = 0; // these are times by performance.now
-  #heard = 0;
-  #asked = 0;
-  #up = 0; // when a hub was last known to be connected, or new
-  #took = -Infinity;
-  /** @type {number[]} */ #steals = [];
+  #watch = new Watch(this);
   /** @type {[EventTarget, string, (e: any) => void][]} */ #listeners = [];
 
   /** @param {Tab} tab @param {Build} build @param {Record<string, any>} options of the hub */
@@ -133,8 +121,8 @@ export class Share {
   #listen() {
     this.#channel ??= new BroadcastChannel(this.#name);
     this.#channel.onmessage = ({ data }) => this.#hears(data);
-    this.#heard = this.#up = performance.now();
-    this.#watch();
+    this.#watch.hear(true);
+    this.#watch.start();
   }
 
   /** @param {boolean} [steal] */
@@ -258,7 +246,7 @@ export class Share {
   #died() {
     unload();
     this.#drop();
-    if (this.state === 'hub' && this.#mayTry()) {
+    if (this.state === 'hub' && this.#watch.mayTry()) {
       this.#deposed('failed');
       return;
     }
@@ -300,7 +288,7 @@ export class Share {
     const [f] = frames;
     if (!f) return;
     if (!h) {
-      if (f.t === 'claim') this.#heard = performance.now();
+      if (f.t === 'claim') this.#watch.hear();
       return;
     }
     const { rank } = this;
@@ -308,14 +296,13 @@ export class Share {
       if (f.t === 'hub') this.here(); // it is to know that there is a higher one
       return;
     }
-    const now = performance.now();
-    this.#heard = now;
-    const higher = g > rank.g || h > rank.h;
-    if (h !== rank.h || f.state === 'live' || f.state === 'ended') this.#up = now;
+    const other = h !== rank.h;
+    const higher = other || g !== rank.g; // as it is not lower
+    this.#watch.hear(other || f.state === 'live' || f.state === 'ended');
     this.#heed(g, h);
     if (f.t === 'hub') this.#follow(f.room ?? 0);
     // Its lock is for this tab: of those that wait any could be next.
-    if (f.t === 'yield' && this.state === 'follower' && now - this.#took < silenceMs) this.#seize();
+    if (f.t === 'yield' && this.state === 'follower' && this.#watch.took) this.#seize();
     if (higher && f.t !== 'hub') this.resume();
     else if (!to || to === this.id) frames.forEach((f) => void this.#tab.deliver(f));
   }
@@ -355,7 +342,7 @@ export class Share {
     this.#channel = undefined;
     this.#follow(0);
     this.#tick();
-    clearInterval(this.#timer);
+    this.#watch.close();
   }
 
   #sleep() {
@@ -404,7 +391,7 @@ export class Share {
   #seen() {
     this.#tick();
     if (this.state !== 'follower') return;
-    this.#watch();
+    this.#watch.start();
     this.here();
     if (!document.hidden) this.#kick('visible');
   }
@@ -417,56 +404,18 @@ export class Share {
     } else this.#stopClock ??= startClock(() => this.#hub?.tick?.());
   }
 
-  /** A visible tab watches whether there is a hub that can speak. */
-  #watch() {
-    clearInterval(this.#timer);
-    this.#asked = 0;
-    this.#ticked = performance.now();
-    if (!document.hidden) this.#timer = setInterval(() => this.#look(), 1000);
-  }
-
-  #look() {
-    const now = performance.now();
-    const late = now - this.#ticked > 2000;
-    this.#ticked = now;
-    if (this.state !== 'follower') return;
-    if (now - this.#up > takeMs && now - this.#took > stealEveryMs) {
-      this.#took = now;
-      this.frame('{"t":"take"}'); // a hub that is visible does not listen
-    }
-    if (late) this.#heard = now; // a timer that ran late says nothing about the hub
-    if (this.#heard > this.#asked) this.#asked = 0;
-    if (!this.#asked && now - this.#heard >= beatMs + lateMs) {
-      this.#asked = now;
-      this.here({ ask: true });
-    } else if (this.#asked && now - this.#asked >= silenceMs) {
-      this.#heard = now;
-      void this.#depose();
-    }
-  }
-
-  /** Whether a hub may be deposed, or replaced after it died, now: not too often. */
-  #mayTry() {
-    const now = performance.now();
-    this.#steals = this.#steals.filter((t) => now - t < stealWindowMs);
-    if (this.#steals.length >= maxSteals) return false;
-    this.#steals.push(now);
-    return true;
-  }
-
   /** Takes the lock, whoever has it. */
   #seize() {
     this.#wish?.abort();
     this.#lock(true);
   }
 
-  async #depose() {
+  async depose() {
     const { rank } = this;
     // The question alone makes Chromium drop a page that sleeps with the lock.
     await navigator.locks.query();
-    if (this.state !== 'follower' || rank !== this.rank) return;
-    if (performance.now() - (this.#steals.at(-1) ?? -Infinity) < stealEveryMs) return;
-    if (this.#mayTry()) {
+    if (this.state !== 'follower' || rank !== this.rank || this.#watch.tried) return;
+    if (this.#watch.mayTry()) {
       this.#seize();
       return;
     }
