@@ -18,7 +18,14 @@ import { test as base, lendContext } from './fixtures.js';
  */
 async function start(binary, args) {
   const profile = await mkdtemp(join(tmpdir(), 'longwire-chromium-'));
-  const own = ['--headless', '--remote-debugging-port=0', `--user-data-dir=${profile}`];
+  const own = [
+    '--headless',
+    '--remote-debugging-port=0',
+    `--user-data-dir=${profile}`,
+    // Else it is five minutes until timers of a page that it takes for one that still
+    // loads go off once a minute, and which that is nobody can say.
+    '--enable-features=IntensiveWakeUpThrottling:grace_period_seconds/10',
+  ];
   const child = spawn(binary, [...args, ...own, 'about:blank'], {
     stdio: ['ignore', 'ignore', 'pipe'],
     detached: true, // with its processes it is a group of its own

@@ -18,8 +18,7 @@ import {
 /** @typedef {import('./fixtures.js').Fixtures['server']} Server */
 
 const stream = 'test/a';
-const hiddenMs = 80_000; // after one minute Chromium lets timers go off once a minute,
-const mostHiddenMs = 340_000; // after five those of a page that it took for one that still loads
+const hiddenMs = 80_000; // Chromium lets timers go off once a minute by then
 const stoppedMs = 20_000;
 
 test.skip(({ browserName }) => browserName !== 'chromium', 'it is driven by CDP');
@@ -37,14 +36,6 @@ async function openHidden(context, server, options) {
   const { origin } = new URL(server.url);
   const { pages, hub } = await openTabs(context, 2, [stream], options, origin);
   const [hidden, visible] = /** @type {[Page, Page]} */ (hub ? pages.toReversed() : pages);
-  // Chromium takes a page that has painted nothing for one that still loads.
-  await hidden.bringToFront();
-  await expect
-    .poll(() =>
-      hidden.evaluate(() => performance.getEntriesByName('first-contentful-paint').length),
-    )
-    .toBe(1);
-  await hidden.waitForLoadState('networkidle');
   await visible.bringToFront();
   await expect.poll(() => hidden.evaluate(() => document.hidden)).toBe(true);
   expect(await visible.evaluate(() => document.hidden)).toBe(false);
@@ -68,7 +59,7 @@ test('a hidden hub serves a visible tab for long, and has a new connection soon 
   context,
   server,
 }) => {
-  test.setTimeout(mostHiddenMs + 160_000);
+  test.setTimeout(2 * hiddenMs + 160_000);
   const { hidden, visible } = await openHidden(context, server, {
     ...{ baseMs: 20, capMs: 100, dialTimeoutMs: 200 },
   });
@@ -99,7 +90,7 @@ test('a hidden hub serves a visible tab for long, and has a new connection soon 
       },
       {
         message: 'ms between ticks of a timer of the hidden page',
-        timeout: mostHiddenMs,
+        timeout: 2 * hiddenMs,
         intervals: [1000],
       },
     )
