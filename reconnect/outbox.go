@@ -99,7 +99,8 @@ func (m *Machine) send(ev Send) {
 	m.box.bytes += msg.size
 	m.restartExpiry()
 	if ev.Dedupe != "" {
-		msg.written, msg.dedupe, msg.firstWrite = true, ev.Dedupe, m.now.Add(-max(ev.Age, 0))
+		msg.written, msg.copies = true, 1
+		msg.dedupe, msg.firstWrite = ev.Dedupe, m.now.Add(-max(ev.Age, 0))
 		if m.conn != 0 && m.forgotten(msg, m.greeting) {
 			m.giveBack(msg, wire.NackUnknown, forgottenReason)
 		}

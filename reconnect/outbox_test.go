@@ -289,6 +289,13 @@ func TestWhatWasRefusedForNowReliesOnNoMemory(t *testing.T) {
 	s.do(reconnect.Closed{Conn: conn, Code: 1012})
 	conn = s.open()
 	s.wantFrame(conn, welcome, "deliver welcome", "live", "settle a unknown  unknown")
+	// Nor of the first one here, if a relay before may have written it.
+	s, conn = settled(t)
+	s.want(reconnect.Send{ID: "a", Body: wire.Raw(`"a"`), Dedupe: "d1"}, msgLine(conn, "a"))
+	s.frame(conn, nack)
+	s.do(reconnect.Closed{Conn: conn, Code: 1012})
+	conn = s.open()
+	s.wantFrame(conn, another, "deliver welcome", "live", "settle a unknown  unknown")
 }
 
 // Whatever the second one looks like, the first one is not settled for it.
