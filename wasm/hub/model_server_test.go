@@ -39,6 +39,7 @@ type server struct {
 	sessions map[string]*session // by id
 	remember map[string]bool     // ids of messages that were handled
 	effects  map[string]int      // how often each message took effect, ever
+	order    []string            // in which they did
 }
 
 type session struct {
@@ -83,6 +84,7 @@ type conn struct {
 	out     []string // to it
 	closed  bool
 	drained bool
+	held    string // a message that was refused for now, "": none
 }
 
 // cursor is where a connection stands in a stream.
@@ -131,16 +133,28 @@ func (c *conn) read() {
 	case wire.Unsub:
 		delete(c.cursors, f.Stream)
 	case wire.Msg:
-		if !c.s.remember[f.ID] {
-			c.s.remember[f.ID] = true
-			c.s.effects[f.ID]++
-		}
-		c.send(wire.Ack{ID: f.ID})
+		c.message(f)
 	case wire.Ping:
 		c.send(wire.Pong(f))
 	default:
 		c.s.w.fail("the server got %s", text)
 	}
+}
+
+// message handles one, or refuses it for now, and those behind it until it returns.
+func (c *conn) message(f wire.Msg) {
+	if c.held != "" && c.held != f.ID || c.s.w.r.IntN(6) == 0 {
+		c.held = cmp.Or(c.held, f.ID)
+		c.send(wire.Nack{ID: f.ID, Code: wire.NackBusy, HasRetry: true, Retry: 100})
+		return
+	}
+	c.held = ""
+	if !c.s.remember[f.ID] {
+		c.s.remember[f.ID] = true
+		c.s.effects[f.ID]++
+		c.s.order = append(c.s.order, f.ID)
+	}
+	c.send(wire.Ack{ID: f.ID})
 }
 
 func (c *conn) resume(f wire.Resume) {

@@ -120,6 +120,7 @@ func (w *world) elect() {
 	w.note("%s is hub %s, clock %v", t.id, d.id, d.offset)
 	t.here(false)
 	t.post(wire.Start{})
+	t.live = false // it is told of the new hub before anything else happens in its page
 }
 
 // moves are what may happen next without anything going wrong.
@@ -227,6 +228,7 @@ func (w *world) check() {
 				w.fail("quiet, but message %s is %q, with %d effects", m.id, m.outcome, effects)
 			}
 		}
+		w.checkOrder(t)
 		if !t.alive {
 			continue
 		}
@@ -236,6 +238,19 @@ func (w *world) check() {
 				w.fail("quiet, but %s is %s at %+v of %q, and heeds %d %s; the log is at %+v", t.id, p.mode, p.pos, name, t.gen, t.hub, l)
 			}
 		}
+	}
+}
+
+// checkOrder looks at the order in which what a tab sent took effect. A message whose
+// outcome nobody knows may do so whenever a copy arrives.
+func (w *world) checkOrder(t *page) {
+	last := 0
+	for _, id := range w.server.order {
+		i := slices.IndexFunc(t.sent, func(m *letter) bool { return m.id == id && m.outcome == "accepted" })
+		if i >= 0 && i < last {
+			w.fail("message %s took effect after %s", id, t.sent[last].id)
+		}
+		last = max(last, i)
 	}
 }
 
