@@ -113,8 +113,11 @@ func (h *Hub) sendBeat() {
 	h.renew()
 	h.beat.set(h.now, beatEvery)
 	f := h.state(h.m.Status())
-	f.Beat = true
 	f.Quiet = h.quiet()
+	if len(f.Quiet) > 0 {
+		h.tellState(f) // it may stand higher than where the server fell behind, and skipped
+	}
+	f.Beat = true
 	h.postText(h.write(f))
 }
 

@@ -98,14 +98,14 @@ func TestTabsThatFallSilent(t *testing.T) {
 	s := live(t)
 	s.fromAt(0, "t3", `{"t":"here","own":false}`)
 	s.from("t3", `{"t":"resume","own":false}`)
-	beat := func(quiet string) string { return "all hub live beat" + quiet }
+	const quiet = " quiet map[a:{false 5 e}]"
 	s.after(5 * time.Second)
 	gen := s.gen
 	for range 2 {
 		s.from("t3", `{"t":"here","own":false}`)
 		s.frame(1, `{"t":"pong","n":1}`)
 		s.frame(1, `{"t":"pong","n":2}`)
-		s.want(s.after(5*time.Second), beat(" quiet map[a:{false 5 e}]"))
+		s.want(s.after(5*time.Second), "own hub live"+quiet, "all hub live beat"+quiet)
 	}
 	s.from("t3", `{"t":"here","own":false}`)
 	s.frame(1, `{"t":"pong","n":3}`)
