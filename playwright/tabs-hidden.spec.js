@@ -233,7 +233,7 @@ test('a tab that must depose hubs again and again gives up sharing, and says so'
       role: 'alone',
       state: 'live',
       shared: false,
-      notShared: 'the tab with the connection is silent again and again',
+      notShared: 'the hub is silent again and again',
     });
   expect(await rogue.evaluate(() => window.log)).toEqual(['deposed', 'deposed', 'deposed']);
   await publish(server, stream, 1, 5);

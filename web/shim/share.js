@@ -4,6 +4,7 @@
 // connection, the others talk to it over a channel.
 
 import { startClock } from './clock.js';
+import { LongwireError } from './errors.js';
 import { Intake } from './intake.js';
 import { load, unload } from './load.js';
 import { table } from './states.js';
@@ -223,8 +224,7 @@ export class Share {
   #open(module, more) {
     const intake = this.#intake ?? this.#takeIn();
     const hub = module.open({ ...this.#options, ...more }, intake.page());
-    if (typeof hub === 'string')
-      throw Object.assign(new TypeError(`longwire: ${hub}`), { code: 'options' });
+    if (typeof hub === 'string') throw new LongwireError('options', hub);
     this.#hub = hub;
     const died = () => this.#died();
     module.died.add(died);
@@ -252,8 +252,7 @@ export class Share {
     }
     this.why ||= 'the wasm stops again and again';
     if (this.#go('solo')) this.#leave(); // another tab may have more luck
-    const error = new Error('longwire: the wasm has stopped');
-    this.#tab.fail(Object.assign(error, { code: 'hub died' }), true);
+    this.#tab.fail(new LongwireError('hub died', 'the wasm has stopped'), true);
   }
 
   /** The hub of this tab says something. @param {Frame} f */
@@ -421,7 +420,7 @@ export class Share {
     }
     this.#leave();
     this.#tab.forget(true);
-    this.why = 'the tab with the connection is silent again and again';
+    this.why = 'the hub is silent again and again';
     await this.#alone();
   }
 }
