@@ -56,6 +56,9 @@ type letter struct {
 	dedupe  string
 	first   time.Time
 	outcome string
+	// withdrawn: the hub was asked to give it up. Should its answer be lost, a tab
+	// gives the message up by itself, as unknown.
+	withdrawn bool
 }
 
 func newPage(w *world, n int) *page {

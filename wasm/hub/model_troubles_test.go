@@ -41,6 +41,7 @@ func (w *world) troubles() []func() {
 	case "sends":
 		for range 3 {
 			m = w.chance(m, "send", 20, w.send)
+			m = w.chance(m, "cancel", 6, w.cancel)
 			m = w.chance(m, "ghost", 2, w.ghost)
 		}
 		if w.holder != nil {
@@ -51,6 +52,7 @@ func (w *world) troubles() []func() {
 		}
 	}
 	m = w.chance(m, "send", 6, w.send)
+	m = w.chance(m, "cancel", 1, w.cancel)
 	m = w.chance(m, "restart", 2, w.server.restart)
 	if w.names[0] != "" {
 		m = w.chance(m, "renumber", 1, func() { w.server.renumber(w.names[0]) })
@@ -132,6 +134,16 @@ func (w *world) send() {
 		w.messages++
 		t.sent = append(t.sent, &letter{id: fmt.Sprint(t.id, "-", w.messages)})
 		t.flush()
+	}
+}
+
+// cancel withdraws a message that some hub has.
+func (w *world) cancel() {
+	t := w.pages[w.r.IntN(len(w.pages))]
+	i := slices.IndexFunc(t.sent, func(m *letter) bool { return m.posted && m.outcome == "" && !m.withdrawn })
+	if t.alive && t.awake && i >= 0 {
+		t.sent[i].withdrawn = true
+		t.post(wire.Cancel{ID: t.sent[i].id})
 	}
 }
 

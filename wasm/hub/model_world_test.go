@@ -224,7 +224,7 @@ func (w *world) check() {
 	for _, t := range w.pages {
 		for _, m := range t.sent {
 			effects := w.server.effects[m.id]
-			if effects > 1 || m.outcome == "accepted" && effects != 1 || m.outcome == "not-sent" && effects != 0 || m.outcome == "" && t.alive {
+			if effects > 1 || m.outcome == "accepted" && effects != 1 || m.outcome == "not-sent" && effects != 0 || m.outcome == "" && t.alive && !m.withdrawn {
 				w.fail("quiet, but message %s is %q, with %d effects", m.id, m.outcome, effects)
 			}
 		}
