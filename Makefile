@@ -86,6 +86,8 @@ test-go: redis ## the Go tests, natively, with the race detector
 	# With -race these play fewer schedules: 500 instead of 2,000, 1,000 instead of 20,000.
 	go test -run '^TestAnySchedule' ./internal/integration
 	go test -run '^TestAnySchedule|^TestEveryRule' ./wasm/hub
+	# Nothing is measured here, but benchmarks that nobody runs would not run any more.
+	go test -run '^$$' -bench . -benchtime 100ms $$(go list ./... | grep -v -e /jsbridge$$ -e /fleet$$)
 	go -C tools test ./...
 	go -C bench/server test ./...
 
